@@ -1,0 +1,42 @@
+"""The errors that rlaunch has already explained.
+
+    RlaunchError            carries findings; the command line prints them and exits 3
+    ├── RecipeError         the recipe or the request is wrong
+    ├── PluginError         a plugin is missing, broken or claimed twice
+    └── ClusterError        the cluster could not be asked or did not do it (`transient`)
+
+Anything else that escapes is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from rlaunch.model import Finding
+
+
+class RlaunchError(Exception):
+    """A refusal or failure that has been explained by at least one finding."""
+
+    def __init__(self, *findings: Finding) -> None:
+        super().__init__("; ".join(f"{f.level}[{f.code}]: {f.message}" for f in findings))
+        self.findings = findings
+
+    @classmethod
+    def of(cls, code: str, message: str, *, place: str = "", hint: str = "") -> RlaunchError:
+        """Make the error from one finding's parts."""
+        return cls(Finding("error", code, message, place, hint))
+
+
+class RecipeError(RlaunchError):
+    """The recipe or the request is wrong; nothing was sent."""
+
+
+class PluginError(RlaunchError):
+    """A plugin is unknown, does not import, or its name is claimed twice."""
+
+
+class ClusterError(RlaunchError):
+    """The cluster could not be asked, or did not do what it was asked."""
+
+    def __init__(self, *findings: Finding, transient: bool = False) -> None:
+        super().__init__(*findings)
+        self.transient = transient

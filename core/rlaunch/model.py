@@ -1,0 +1,398 @@
+"""The values that pass between the stages of a launch.
+
+Every class here is frozen. They are `NamedTuple`s and not pydantic models, because a launch makes a
+dozen of them before it prints its first line, and a pydantic class costs ten times as much to
+define; data that comes from outside (profiles, plan files) is validated by pydantic where it enters.
+Mappings and tuples only, never lists: nobody may change a plan after it was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple
+
+Level = Literal["error", "warning", "note"]
+Place = Literal["run-dir", "job", "submitter"]
+EventKind = Literal["submitted", "state", "ended", "stopped"]
+
+
+class State(StrEnum):
+    """Where a run stands, the same words on every cluster.
+
+    WAITING is "queued for admission" (also: preempted and queued again). ABSENT is a positive "not
+    there" by the scheduler; UNKNOWN is "could not be asked", and the two are never mixed up.
+    """
+
+    PENDING = "PENDING"
+    WAITING = "WAITING"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    KILLED = "KILLED"
+    WORKER_FAILED = "WORKER_FAILED"
+    UNSCHEDULABLE = "UNSCHEDULABLE"
+    ABSENT = "ABSENT"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def ended(self) -> bool:
+        """True where nothing follows: the run has ended or does not exist."""
+        return self in ENDED
+
+
+ENDED = frozenset(
+    {
+        State.SUCCEEDED,
+        State.FAILED,
+        State.KILLED,
+        State.WORKER_FAILED,
+        State.UNSCHEDULABLE,
+        State.ABSENT,
+    }
+)
+
+
+class Finding(NamedTuple):
+    """Something to say about a run: `level[code]: message`, at `place`, with a `hint` of what to type."""
+
+    level: Level
+    code: str
+    """`owner.slug`; `rlaunch explain CODE` prints its page."""
+    message: str
+    """What is wrong with the run: lower case, one clause, names in backticks."""
+    place: str = ""
+    """`file:line:column: key.path`, a flag, or a path; empty where there is none."""
+    hint: str = ""
+    """What to type."""
+
+
+class Setting(NamedTuple):
+    """One resolved value, and why it is that value."""
+
+    value: Any
+    source: str
+    """Where it came from: `command line`, `recipe`, `rlaunch.toml`, `profile NAME`, `default`, `derived`."""
+    reason: str = ""
+
+
+class Recipe(NamedTuple):
+    """A recipe as it was written: nothing derived, nothing dropped.
+
+    `marks` has `(line, column)`, counted from 1, of every key by its dotted path; list items are
+    written `a.b[0]`.
+    """
+
+    path: str
+    sha256: str
+    body: Mapping[str, Any]
+    marks: Mapping[str, tuple[int, int]]
+
+    def at(self, key: str) -> str:
+        """Return the place of a key for a finding: `file:line:column: key`."""
+        probe = key
+        while probe and probe not in self.marks:
+            probe = probe.rpartition(".")[0]
+        line, column = self.marks.get(probe, (1, 1))
+        return f"{self.path}:{line}:{column}: {key}" if key else f"{self.path}:{line}:{column}"
+
+
+class Workspace(NamedTuple):
+    """The checkout that a run is launched from."""
+
+    root: str
+    commit: str = ""
+    """HEAD, 40 hex digits; empty outside git."""
+    dirty: tuple[str, ...] = ()
+    """Changed and untracked files, relative to `root`."""
+    digest: str = ""
+    """sha256 over commit and dirty files; compared when a plan file is submitted."""
+
+
+class Context(NamedTuple):
+    """What the core read from the world before planning, so that planning itself reads nothing."""
+
+    user: str
+    now: str
+    """RFC 3339, UTC."""
+    run_id: str
+    """Eight random hex digits, appended to the run's name."""
+    home: str
+    state: str
+    """`$XDG_STATE_HOME/rlaunch`, absolute."""
+    cwd: str
+    python: str
+    """The interpreter that runs rlaunch, absolute."""
+    version: str
+    workspace: Workspace
+    present: frozenset[str] = frozenset()
+    """Names (never values) of the variables in the operator's shell and secrets file."""
+    artifacts: tuple[Artifact, ...] = ()
+    """The zipapps that every run may ship: the node agent and the toy trainer."""
+
+
+class Request(NamedTuple):
+    """A launch as it was typed. None means: not given."""
+
+    rl_config: str = ""
+    cluster: str = ""
+    model_path: str | None = None
+    train_data: str | None = None
+    val_data: str | None = None
+    settings: Mapping[str, Any] = {}
+    """Launch settings by name (`nodes`, `cpu`, `max_retries`, …), only those given."""
+    flags: Mapping[str, str] = {}
+    """setting name -> the flag as the user typed it, for places in findings."""
+    overrides: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    resume: str = "never"
+    offline: bool = False
+    if_exists: str = "fail"
+
+
+class Paths(NamedTuple):
+    """Where a run keeps things, as the job sees it."""
+
+    run_dir: str
+    rendezvous: str
+    storage: str
+    """`<storage root>/<run id>`: checkpoints and exports, shared by the attempts of a run."""
+    data: str
+    """Root of staged data; a dataset's directory is `<data>/<hash of its name>`."""
+    artifacts: str
+    """Directory that the zipapps are placed in."""
+
+
+class Run(NamedTuple):
+    """A run with everything decided."""
+
+    id: str
+    name: str
+    cluster: str
+    profile: Mapping[str, Any]
+    user: str
+    created: str
+    version: str
+    """Of the rlaunch that resolved it."""
+    recipe: Recipe
+    workspace: Workspace
+    model_path: str
+    train_data: tuple[str, ...]
+    val_data: tuple[str, ...]
+    nodes: int
+    gpus_per_node: int
+    cpu: float | None
+    """Cores per node; None lets the cluster decide."""
+    memory: str | None
+    disk: str | None
+    max_retries: int
+    timeout_s: int | None
+    """Limit of the whole run; None is no limit."""
+    priority: str | None
+    preemptible: bool | None
+    task_image: str | None
+    skyrl_ref: str | None
+    python: str
+    """The job's interpreter (it brings ray)."""
+    paths: Paths
+    resume: str
+    """`never`, `auto` or a checkpoint path."""
+    overrides: tuple[str, ...]
+    env: Mapping[str, str]
+    secrets: tuple[str, ...]
+    """Names that are forwarded where present."""
+    allow: tuple[str, ...]
+    identity: str
+    """Hash of what the experiment is (science keys, model, data, overrides), not of how it is run."""
+    provenance: Mapping[str, Setting]
+
+
+class Command(NamedTuple):
+    """How the trainer starts inside the job."""
+
+    argv: tuple[str, ...]
+    """Program and arguments, one element each, as the process will get them."""
+    stage: tuple[str, ...] = ()
+    """Run on every node before Ray, with the job's Python; prints one JSON line `{"staged": [{"name",
+    "path", "count"}…]}` and exits 0. Empty: nothing to stage."""
+    cwd: str = ""
+    pythonpath: tuple[str, ...] = ()
+    artifacts: tuple[str, ...] = ()
+    """Names of the zipapps that it needs (`rlaunch-smoke.pyz`)."""
+    files: tuple[File, ...] = ()
+    """Configuration files that travel with the run."""
+    ledger: tuple[Entry, ...] = ()
+
+
+class Entry(NamedTuple):
+    """What became of one leaf of the recipe."""
+
+    key: str
+    fate: Literal["argument", "environment", "setting", "derived", "dropped", "error"]
+    detail: str = ""
+    """The argument as it is sent, the setting's name, or the rule that dropped it."""
+
+
+class File(NamedTuple):
+    """A text that the launcher writes. `path` is relative to the root of its place."""
+
+    path: str
+    place: Place
+    mode: int
+    content: str
+
+
+class Artifact(NamedTuple):
+    """An archive or zipapp that travels with the run."""
+
+    path: str
+    place: Place
+    sha256: str
+    size: int
+    """In bytes."""
+
+
+class SecretFile(NamedTuple):
+    """A file filled in at submit and removed when the last attempt has ended."""
+
+    path: str
+    place: Place
+    mode: int
+    names: tuple[str, ...]
+
+
+class Observed(NamedTuple):
+    """What a cluster saw before planning (ports, free memory, versions), with time and source."""
+
+    at: str = ""
+    source: str = ""
+    facts: Mapping[str, Any] = {}
+
+
+class Plan(NamedTuple):
+    """Everything that will be sent. Survives JSON; `submit` decides nothing."""
+
+    run: Run
+    command: Command
+    env: Mapping[str, str]
+    secrets: tuple[str, ...]
+    files: tuple[File, ...]
+    artifacts: tuple[Artifact, ...]
+    secret_files: tuple[SecretFile, ...]
+    native: Mapping[str, Any]
+    """What the scheduler is sent."""
+    observed: Observed
+    findings: tuple[Finding, ...] = ()
+
+
+class JobRef(NamedTuple):
+    """The name of a submitted job: the cluster's name and the scheduler's own id."""
+
+    cluster: str
+    native: str
+    run_id: str = ""
+    """Empty for a job that rlaunch did not start."""
+
+    def __str__(self) -> str:
+        return f"{self.cluster}:{self.native}"
+
+    @classmethod
+    def parse(cls, text: str) -> JobRef:
+        """Read `cluster:native`; raises ValueError without a colon."""
+        cluster, colon, native = text.partition(":")
+        if not (cluster and colon and native):
+            raise ValueError(f"`{text}` is not `cluster:id`")
+        return cls(cluster, native)
+
+
+class Rank(NamedTuple):
+    """One node of a gang."""
+
+    rank: int
+    node: str = ""
+    phase: str = ""
+    heartbeat_age_s: float | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+class Status(NamedTuple):
+    """The authoritative state of a job at one moment."""
+
+    job: JobRef
+    state: State
+    reason: str = ""
+    """A named reason (`driver-exit`, `supervisor-lost`, …) or the scheduler's own words."""
+    since: str = ""
+    attempt: int | None = None
+    exit_code: int | None = None
+    """The driver's, as it was; never translated."""
+    signal: int | None = None
+    ranks: tuple[Rank, ...] = ()
+    native: Mapping[str, Any] = {}
+
+
+class LogLine(NamedTuple):
+    """One line of a job's output."""
+
+    text: str
+    rank: int | None = None
+    attempt: int | None = None
+    at: str = ""
+    """RFC 3339 where the cluster knows it."""
+
+
+class RunFacts(NamedTuple):
+    """What is known of a run when it is watched; a job that rlaunch did not start has few of these."""
+
+    ref: JobRef | None = None
+    run_id: str = ""
+    name: str = ""
+    nodes: int | None = None
+    gpus_per_node: int | None = None
+    arguments: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    profile: Mapping[str, Any] = {}
+    storage: str = ""
+
+
+class Milestone(NamedTuple):
+    """One rung of the ladder."""
+
+    rung: int
+    name: str
+    proves: str
+    patterns: tuple[str, ...]
+    """Regular expressions; a line that matches any of them is evidence."""
+    every_rank: bool = False
+    """True: one line per rank is needed."""
+    absence: str = ""
+    """What it means when the line never comes."""
+    when: bool = True
+    """False: the rung does not apply to this run."""
+
+
+class Evidence(NamedTuple):
+    """All that a diagnosis may look at."""
+
+    facts: RunFacts
+    states: tuple[Status, ...]
+    """Oldest first."""
+    lines: tuple[LogLine, ...]
+    now: str
+    trials: int | None = None
+    """Completed trials (`result.json` files); None where nobody could count."""
+    missing: tuple[str, ...] = ()
+    """What could not be obtained, and why."""
+
+
+class Event(NamedTuple):
+    """Something that happened to a run, for observers."""
+
+    kind: EventKind
+    at: str
+    facts: RunFacts
+    status: Status | None = None
+    plan: Plan | None = None
