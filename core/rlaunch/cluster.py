@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from rlaunch.model import Command, Finding, JobRef, LogLine, Observed, Plan, Run, Status
 
 if TYPE_CHECKING:  # pydantic is loaded by the stage that validates a profile, not by this contract
-    from rlaunch.profiles import Profile
+    from rlaunch import profiles
     from rlaunch.shell import Shell
 
 Report = Callable[[str], None]
@@ -60,9 +60,9 @@ class Cluster(ABC):
     world did; a bug keeps its own exception.
     """
 
-    Profile: ClassVar[type[Profile]]
+    Profile: ClassVar[type[profiles.Profile]]
 
-    def __init__(self, profile: Profile, shell: Shell, clock: Clock) -> None:
+    def __init__(self, profile: profiles.Profile, shell: Shell, clock: Clock) -> None:
         self.profile: Any = profile
         self.shell = shell
         self.clock = clock

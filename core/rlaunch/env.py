@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from rlaunch.codes import Code
 from rlaunch.model import Finding, Recipe, Setting
 
 LIMIT = 96 * 1024
@@ -144,7 +143,9 @@ def _layer(draft: _Draft, values: Mapping[str, Any], source: str, place: Any) ->
 def _sections(recipe: Recipe, draft: _Draft) -> Iterator[tuple[str, Mapping[Any, Any]]]:
     container = recipe.body.get("container")
     parts = {
-        "container.extra_env": container.get("extra_env") if isinstance(container, Mapping) else None,
+        "container.extra_env": container.get("extra_env")
+        if isinstance(container, Mapping)
+        else None,
         "extra_env": recipe.body.get("extra_env"),
     }
     for key, part in parts.items():
@@ -236,7 +237,9 @@ def _apply_rules(
 def _judge(draft: _Draft, recipe: Recipe) -> None:
     for name, value in draft.values.items():
         draft.findings.extend(judge(name, value, _place(recipe, name)))
-    size = sum(len(n.encode()) + len(v.encode("utf-8", "replace")) + 2 for n, v in draft.values.items())
+    size = sum(
+        len(n.encode()) + len(v.encode("utf-8", "replace")) + 2 for n, v in draft.values.items()
+    )
     if size > LIMIT:
         largest = max(draft.values, key=lambda n: len(draft.values[n]))
         draft.say(
@@ -281,21 +284,3 @@ def judge(name: str, value: str, place: str) -> Iterable[Finding]:
             "error", "env.dollar", f"`{name}` has `$`, and nothing expands it: it arrives literally",
             place, "write the value out, or `--allow env.dollar` to send it as it stands",
         )  # fmt: skip
-
-
-CODES = (
-    Code("env.not-scalar", "An environment value is a list or a mapping.\n\nA process gets strings. Quote the value."),
-    Code("env.not-mapping", "`extra_env` is not a mapping.\n\nAn unreadable block was once dropped with a warning; now it is an error."),
-    Code("env.twins-differ", "A variable and its `APPTAINERENV_` twin differ.\n\nTwins were typed by hand and drifted. rlaunch carries every variable into the container itself: keep the plain name."),
-    Code("env.container-shadowed", "A variable stands in `container.extra_env` and in `extra_env` with two values.\n\nThe top level wins.", "warning"),
-    Code("env.refused-here", "The cluster's profile refuses this variable.\n\nThe profile gives the reason; it is printed with the error."),
-    Code("env.name", "A name that no shell or process accepts.\n\nLetters, digits and `_`, not beginning with a digit."),
-    Code("env.refused", "`AWS_*` and `R2_*` are never sent to a job, from any source.\n\nThe cluster injects credentials for its own store; a forwarded key replaced them, and the rendezvous went to another cloud's store without an error. `FSSPEC_S3` with keys is the same. What is merely present in your shell is not forwarded either."),
-    Code("env.reserved", "A variable that rlaunch sets itself.\n\n`RLAUNCH_*`, `RAY_ADDRESS` and Ray's authentication are given by the node agent on every node."),
-    Code("env.tls-off", "The variable would switch off the verification of TLS.\n\nA proxy needs its certificate (`SSL_CERT_FILE`), not blindness."),
-    Code("env.secret-literal", "A secret's value stands in a recipe or on a command line.\n\nPlans, logs and the run record can be pasted into a ticket only while secrets are names."),
-    Code("env.nul", "A NUL byte cannot be part of an environment variable.\n\nThe system would cut the value there."),
-    Code("env.dollar", "`$NAME` in a value: nothing expands it.\n\nA shell would, Kubernetes would not: the same recipe meant two things. Waived with `--allow env.dollar` it arrives literally, everywhere.", "error", True),
-    Code("env.too-large", "The environment is larger than 96 KiB.\n\nSchedulers and the kernel refuse larger ones late and without a name."),
-    Code("env.not-forwarded", "Credentials of your shell or secrets file stay here.\n\n`AWS_*` and `R2_*` were seen and not sent.", "note"),
-)  # fmt: skip

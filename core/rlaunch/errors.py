@@ -10,6 +10,8 @@ Anything else that escapes is a bug and keeps its traceback.
 
 from __future__ import annotations
 
+from typing import Self
+
 from rlaunch.model import Finding
 
 
@@ -21,7 +23,7 @@ class RlaunchError(Exception):
         self.findings = findings
 
     @classmethod
-    def of(cls, code: str, message: str, *, place: str = "", hint: str = "") -> RlaunchError:
+    def of(cls, code: str, message: str, *, place: str = "", hint: str = "") -> Self:
         """Make the error from one finding's parts."""
         return cls(Finding("error", code, message, place, hint))
 

@@ -4,6 +4,8 @@ Every class here is frozen. They are `NamedTuple`s and not pydantic models, beca
 dozen of them before it prints its first line, and a pydantic class costs ten times as much to
 define; data that comes from outside (profiles, plan files) is validated by pydantic where it enters.
 Mappings and tuples only, never lists: nobody may change a plan after it was shown.
+
+Over 300 lines on purpose: the vocabulary of the program is read in one place.
 """
 
 from __future__ import annotations
@@ -89,6 +91,9 @@ class Recipe(NamedTuple):
     sha256: str
     body: Mapping[str, Any]
     marks: Mapping[str, tuple[int, int]]
+    quoted: tuple[str, ...] = ()
+    """Paths of texts in quotes that look like a number (`"1e-6"`); a plain `1e-6` is text in YAML 1.1
+    and a number for the trainer."""
 
     def at(self, key: str) -> str:
         """Return the place of a key for a finding: `file:line:column: key`."""

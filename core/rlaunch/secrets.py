@@ -60,11 +60,15 @@ def read(path: str) -> tuple[dict[str, str], tuple[Finding, ...]]:
                 place=f"{path}:{number}", hint="one `NAME=value` a line; it is parsed, not run",
             )  # fmt: skip
         values[match[1]] = _unquote(match[2].strip())
-    findings = ()
+    findings: tuple[Finding, ...] = ()
     if mode & 0o077:
         findings = (
             Finding(
-                "warning", "secrets.readable", f"others may read `{path}`", path, f"chmod 600 {path}"
+                "warning",
+                "secrets.readable",
+                f"others may read `{path}`",
+                path,
+                f"chmod 600 {path}",
             ),
         )
     return values, findings
@@ -102,8 +106,24 @@ class Keyring:
 
 
 CODES = (
-    Code("secrets.missing", "The secrets file that was named does not exist.\n\nA missing file was once a warning, and the run learned nothing: every sandbox call failed."),
-    Code("secrets.unreadable", "The secrets file cannot be read.\n\nIt must be UTF-8 text that you may read."),
-    Code("secrets.syntax", "A line of the secrets file is not `NAME=value`.\n\nThe file is parsed, not run. The line's text is never shown."),
-    Code("secrets.readable", "Others may read the secrets file.\n\nKeep it at mode 0600.", "warning"),
-)  # fmt: skip
+    Code(
+        "secrets.missing",
+        "The secrets file that was named does not exist.\n\n"
+        "A missing file was once a warning, and the run learned nothing: every sandbox call "
+        "failed.",
+    ),
+    Code(
+        "secrets.unreadable",
+        "The secrets file cannot be read.\n\nIt must be UTF-8 text that you may read.",
+    ),
+    Code(
+        "secrets.syntax",
+        "A line of the secrets file is not `NAME=value`.\n\n"
+        "The file is parsed, not run. The line's text is never shown.",
+    ),
+    Code(
+        "secrets.readable",
+        "Others may read the secrets file.\n\nKeep it at mode 0600.",
+        "warning",
+    ),
+)

@@ -1,0 +1,82 @@
+"""Rules that hold on every cluster. Pure; asked for every plan, and again for a plan file at submit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rlaunch import env as environment
+from rlaunch.codes import Code, rule
+from rlaunch.hooks import hookimpl
+from rlaunch.model import Finding, Plan, Run
+
+
+@rule("core.secret-in-plan")
+def secrets_are_names(run: Run, plan: Plan) -> Iterable[Finding]:
+    """A name is both a secret and a plain variable.
+
+    Every variable arrives exactly once. A secret's value is filled in at submit, so a plain value of
+    the same name would be lost or would leak.
+    """
+    for name in sorted(set(plan.secrets) & plan.env.keys()):
+        yield Finding(
+            "error",
+            "core.secret-in-plan",
+            f"`{name}` is a secret and stands in the environment too",
+            f"env.{name}",
+            "keep it in the secrets file",
+        )
+
+
+@rule("core.secret-refused")
+def secrets_spare_the_cluster(run: Run, plan: Plan) -> Iterable[Finding]:
+    """A profile asks for `AWS_*` or `R2_*` as a secret.
+
+    The cluster's own credentials are what the job must use; forwarded ones replace them silently.
+    """
+    for name in (n for n in plan.secrets if environment.refused(n)):
+        yield Finding(
+            "error",
+            "core.secret-refused",
+            f"`{name}` would replace the credentials that the cluster gives the job",
+            f"secrets.{name}",
+            "take it out of the profile's `secrets`",
+        )
+
+
+def environment_again(run: Run, plan: Plan) -> Iterable[Finding]:
+    """Judge the planned environment: a plan file may have been written by anybody."""
+    for name, value in plan.env.items():
+        for finding in environment.judge(name, value, f"env.{name}"):
+            if finding.code != "env.reserved":  # what the plugin itself plans
+                yield finding
+
+
+@rule("core.no-data", level="warning")
+def data_is_given(run: Run, plan: Plan) -> Iterable[Finding]:
+    """The run has no training data.
+
+    Neither `--train_data` nor `data.train_data` names any: the trainer would stop after the nodes
+    were given to it.
+    """
+    if not run.train_data:
+        yield Finding(
+            "warning",
+            "core.no-data",
+            "no training data is named",
+            "--train_data",
+            """`--train_data '["ORG/NAME"]'`""",
+        )
+
+
+RULES = (secrets_are_names, secrets_spare_the_cluster, data_is_given)
+
+
+@hookimpl
+def rlaunch_check(run: Run, plan: Plan) -> Iterable[Finding]:
+    """Ask every rule."""
+    yield from environment_again(run, plan)
+    for check in RULES:
+        yield from check(run, plan)
+
+
+CODES: tuple[Code, ...] = tuple(r.code for r in RULES)  # type: ignore[attr-defined]  # set by @rule

@@ -1,0 +1,23 @@
+"""The order of the stages: rlaunch's Python API. Returns models; never prints, never exits."""
+
+from __future__ import annotations
+
+from rlaunch.launching import Prepared, prepare, submit
+from rlaunch.watching import Diagnosis, Job, diagnose, exit_code, find, logs, status, stop, watch
+from rlaunch.world import World
+
+__all__ = [
+    "Diagnosis",
+    "Job",
+    "Prepared",
+    "World",
+    "diagnose",
+    "exit_code",
+    "find",
+    "logs",
+    "prepare",
+    "status",
+    "stop",
+    "submit",
+    "watch",
+]

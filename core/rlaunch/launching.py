@@ -1,0 +1,268 @@
+"""From a request to a submitted job: prepare (reads, decides, sends nothing) and submit (sends)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rlaunch import recipes
+from rlaunch.choose import Chosen, choose, reopen
+from rlaunch.errors import ClusterError, RlaunchError
+from rlaunch.model import (
+    Event,
+    Finding,
+    JobRef,
+    Observed,
+    Plan,
+    Request,
+    Run,
+    RunFacts,
+    State,
+)
+from rlaunch.resolve import resolve
+
+if TYPE_CHECKING:
+    from rlaunch.cluster import Cluster
+    from rlaunch.world import World
+
+NODE = "rlaunch-node.pyz"
+OBSERVE_S = 5.0
+_ORDER = {"error": 0, "warning": 1, "note": 2}
+
+
+class Prepared(NamedTuple):
+    """What a request comes to. `plan` is None where an error kept it from being made."""
+
+    plan: Plan | None
+    findings: tuple[Finding, ...]
+    chosen: Chosen | None
+
+    @property
+    def refused(self) -> bool:
+        """True where an error is among the findings, or there is no plan."""
+        return self.plan is None or any(f.level == "error" for f in self.findings)
+
+
+def prepare(world: World, request: Request) -> Prepared:
+    """Take a request as far as it goes without sending anything. All problems come as findings."""
+    findings: list[Finding] = list(world.keyring.findings)
+    chosen, plan = None, None
+    try:
+        recipe = recipes.read(request.rl_config)
+        chosen = choose(world, request.cluster, typed=request.settings, flags=request.flags)
+        findings.extend(chosen.findings)
+        if chosen.layered.profile.ships_workspace:
+            recipes.require_inside(request.rl_config, world.context.workspace.root)
+        resolution = resolve(recipe, request, chosen.layered, world.context)
+        findings.extend(resolution.findings)
+        if resolution.run is not None:
+            plan, seen = _plan(world, chosen, resolution.run, request)
+            findings.extend(seen)
+    except RlaunchError as error:
+        findings.extend(error.findings)
+    kept = waive(_tidy(findings), request.allow, chosen)
+    if plan is not None:
+        plan = plan._replace(findings=kept)
+    return Prepared(plan, kept, chosen)
+
+
+def _plan(
+    world: World, chosen: Chosen, run: Run, request: Request
+) -> tuple[Plan | None, tuple[Finding, ...]]:
+    command = chosen.plugins.command(run)
+    if command is None:
+        entry = run.recipe.body.get("entrypoint")
+        raise RlaunchError.of(
+            "core.no-trainer", f"no trainer knows the entry point `{entry}`",
+            place=run.recipe.at("entrypoint"), hint="`rlaunch.smoke`, or a SkyRL entry point",
+        )  # fmt: skip
+    observed, findings = (Observed(), ()) if request.offline else _observe(chosen.cluster, run)
+    plan = chosen.cluster.plan(run, command, observed)
+    wanted = {NODE, *command.artifacts}
+    artifacts = tuple(a for a in world.context.artifacts if a.path in wanted)
+    plan = plan._replace(artifacts=(*artifacts, *plan.artifacts))
+    return plan, (*findings, *plan.findings, *chosen.plugins.check(run, plan))
+
+
+def _observe(cluster: Cluster, run: Run) -> tuple[Observed, tuple[Finding, ...]]:
+    """Look at the cluster, for at most five seconds; what cannot be seen is a warning."""
+    box: list[Any] = []
+
+    def look() -> None:
+        try:
+            box.append(cluster.observe(run))
+        except BaseException as error:  # noqa: BLE001  # handed to the caller below
+            box.append(error)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(OBSERVE_S)
+    seen = box[0] if box else None
+    if isinstance(seen, Observed):
+        return seen, ()
+    if isinstance(seen, BaseException) and not isinstance(seen, ClusterError):
+        raise seen
+    reason = str(seen) if seen else f"no answer in {OBSERVE_S:.0f} s"
+    return Observed(), (
+        Finding(
+            "warning", "core.not-observed", f"`{run.cluster}` could not be looked at: {reason}",
+            hint="the profile's values stand in; `--offline` skips the look",
+        ),
+    )  # fmt: skip
+
+
+def _tidy(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Drop repetitions and sort by level; within a level the order of the stages stays."""
+    return tuple(sorted(dict.fromkeys(findings), key=lambda f: _ORDER[f.level]))
+
+
+def waive(
+    findings: tuple[Finding, ...], allow: tuple[str, ...], chosen: Chosen | None
+) -> tuple[Finding, ...]:
+    """Turn waived errors into warnings; an unknown or unwaivable code is an error of its own."""
+    if not allow:
+        return findings
+    from rlaunch import explain
+
+    known = explain.codes(chosen.plugins.modules if chosen else ())
+    kept = []
+    for found in findings:
+        waived = found.level == "error" and found.code in allow and known[found.code].waivable
+        kept.append(
+            found._replace(level="warning", message=f"{found.message} (allowed)")
+            if waived
+            else found
+        )
+    for code in allow:
+        if code not in known:
+            kept.append(_bad_waiver(code, "is no code", "`rlaunch explain CODE` prints its page"))
+        elif not known[code].waivable:
+            kept.append(_bad_waiver(code, "cannot be waived", f"see `rlaunch explain {code}`"))
+    return _tidy(kept)
+
+
+def _bad_waiver(code: str, why: str, hint: str) -> Finding:
+    return Finding("error", "core.allow", f"`{code}` {why}", f"--allow {code}", hint)
+
+
+def facts_of(plan: Plan, ref: JobRef | None = None) -> RunFacts:
+    """Return what watching and diagnosing may know of a planned run."""
+    run = plan.run
+    return RunFacts(
+        ref, run.id, run.name, run.nodes, run.gpus_per_node, plan.command.argv, plan.env,
+        run.profile, run.paths.storage,
+    )  # fmt: skip
+
+
+def submit(
+    world: World,
+    plan: Plan,
+    *,
+    chosen: Chosen | None = None,
+    skip: frozenset[str] = frozenset(),
+    if_exists: str = "fail",
+    new_series: bool = False,
+    from_file: bool = False,
+) -> JobRef:
+    """Send a plan as it is. Asks every rule again, then preflight, then writes the intent, then sends.
+
+    `from_file` also compares workspace and version with the plan's. Raises RlaunchError with all
+    findings that stopped it; warnings are reported.
+    """
+    run = plan.run
+    chosen = chosen or reopen(world, run.cluster, run.profile)
+    findings = list(_stale(world, plan)) if from_file else []
+    findings += waive(chosen.plugins.check(run, plan), run.allow, chosen)
+    runs = world.open_runs()
+    findings += _taken(world, plan, if_exists, new_series)
+    _stop_on_error(world, findings)
+    world.report("preflight")
+    from rlaunch.cluster import PreflightQuery
+
+    query = PreflightQuery(plan, world.keyring.names & frozenset(plan.secrets), skip)
+    _stop_on_error(world, waive(tuple(chosen.cluster.preflight(query)), run.allow, chosen))
+    secrets = world.keyring.collect(plan.secrets)
+    from rlaunch.documents import plan_to_json
+
+    runs.intend(plan_to_json(plan), world.clock.now())
+    try:
+        ref = chosen.cluster.submit(plan, secrets, world.report)
+    except RlaunchError as error:
+        runs.failed(run.id, str(error), world.clock.now())
+        raise
+    runs.submitted(run.id, ref.native, world.clock.now())
+    tell(world, chosen, Event("submitted", world.clock.now(), facts_of(plan, ref), plan=plan))
+    return ref
+
+
+def tell(world: World, chosen: Chosen, event: Event) -> None:
+    """Tell the observers; one that fails is reported and harms nothing."""
+    for finding in chosen.plugins.event(event):
+        world.report(f"{finding.level}[{finding.code}]: {finding.message}")
+
+
+def _stop_on_error(world: World, findings: Iterable[Finding]) -> None:
+    found = _tidy(findings)
+    if any(f.level == "error" for f in found):
+        raise RlaunchError(*found)
+    for finding in found:
+        if finding not in world.said:
+            world.said.add(finding)
+            world.report(f"{finding.level}[{finding.code}]: {finding.message}")
+
+
+def _stale(world: World, plan: Plan) -> Iterable[Finding]:
+    run, here = plan.run, world.context
+    if run.version != here.version:
+        yield Finding(
+            "error", "plan.version",
+            f"the plan was made by rlaunch {run.version}, this is {here.version}", "",
+            "make it again with `rlaunch plan`",
+        )  # fmt: skip
+    if run.profile.get("ships_workspace") and run.workspace.digest != here.workspace.digest:
+        yield Finding(
+            "error", "plan.workspace-changed", "the workspace is not the one that the plan was made from",
+            run.workspace.root, "make the plan again, or check that commit out with the same changes",
+        )  # fmt: skip
+    current = {a.path: a.sha256 for a in here.artifacts}
+    for artifact in plan.artifacts:
+        if current.get(artifact.path, artifact.sha256) != artifact.sha256:
+            yield Finding(
+                "error", "plan.artifact-changed", f"`{artifact.path}` is not the one that was planned",
+                artifact.path, "make the plan again with `rlaunch plan`",
+            )  # fmt: skip
+
+
+def _taken(world: World, plan: Plan, if_exists: str, new_series: bool) -> Iterable[Finding]:
+    """Say whether the run id or the name is in use, by the run record and the cluster's own word."""
+    run = plan.run
+    runs = world.open_runs()
+    if runs.find(run.id) is not None:
+        yield Finding(
+            "error", "plan.submitted", f"the run `{run.id}` was submitted before", "",
+            "make a new plan; a run id is used once",
+        )  # fmt: skip
+        return
+    row = runs.find(run.name)
+    if row is None:
+        return
+    from rlaunch.watching import find, status
+
+    job = find(world, row.run_id)
+    state = State(row.state) if row.state else status(world, [job])[job.ref].state
+    if not state.ended:
+        yield Finding(
+            "error", "run.live", f"a run named `{run.name}` is {state}", "--job-name",
+            f"choose another name, or `rlaunch stop {run.name}` first",
+        )  # fmt: skip
+    elif if_exists != "new":
+        yield Finding(
+            "error", "run.taken", f"a run named `{run.name}` has been: {state}", "--job-name",
+            "choose another name, or `--if-exists new` to use it again",
+        )  # fmt: skip
+    elif row.identity != run.identity and not new_series:
+        yield Finding(
+            "error", "run.series", f"`{run.name}` was another experiment: its science differs", "--job-name",
+            "choose another name, or `--new-series` if the change is meant",
+        )  # fmt: skip

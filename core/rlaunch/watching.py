@@ -1,0 +1,226 @@
+"""After submit: find, status, watch, logs, diagnose, stop. Liveness is a state poll, never a log line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rlaunch.choose import Chosen, choose, reopen
+from rlaunch.codes import Code
+from rlaunch.errors import RlaunchError
+from rlaunch.launching import facts_of, tell
+from rlaunch.model import (
+    Event,
+    EventKind,
+    Evidence,
+    Finding,
+    JobRef,
+    LogLine,
+    RunFacts,
+    State,
+    Status,
+)
+
+if TYPE_CHECKING:
+    from rlaunch.ladder import Rung, Verdict
+    from rlaunch.runs import Row
+    from rlaunch.world import World
+
+
+class Job(NamedTuple):
+    """A job that can be asked about."""
+
+    ref: JobRef
+    facts: RunFacts
+    row: Row | None
+    """None for a job that rlaunch did not start here."""
+    chosen: Chosen
+
+
+class Diagnosis(NamedTuple):
+    """What a run's states and lines come to."""
+
+    verdict: Verdict
+    rungs: tuple[Rung, ...]
+    findings: tuple[Finding, ...]
+    evidence: Evidence
+
+
+def find(world: World, target: str) -> Job:
+    """Find a job by name (the newest), run id, or `cluster:id` for one that was started elsewhere.
+
+    Raises RlaunchError `run.unknown`: what no record knows and no cluster was asked about is neither
+    there nor absent.
+    """
+    runs = world.open_runs()
+    row = runs.find(target)
+    if row is None and ":" in target:
+        ref = JobRef.parse(target)
+        row = runs.by_ref(ref)
+        if row is None:
+            chosen = choose(world, ref.cluster)
+            profile = chosen.layered.profile.facts()
+            return Job(ref, RunFacts(ref, profile=profile), None, chosen)
+    if row is None:
+        raise RlaunchError.of(
+            "run.unknown", f"the run record has no run `{target}`",
+            hint="`rlaunch runs` lists them; `CLUSTER:ID` asks a cluster about any job",
+        )  # fmt: skip
+    from rlaunch.documents import plan_from_json
+
+    plan = plan_from_json(row.plan)
+    ref = JobRef(row.cluster, row.native or row.run_id, row.run_id)
+    return Job(ref, facts_of(plan, ref), row, reopen(world, row.cluster, plan.run.profile))
+
+
+def status(world: World, jobs: Sequence[Job]) -> dict[JobRef, Status]:
+    """Return the state of every job, with one question to each cluster. Ends are recorded."""
+    groups: dict[tuple[str, str], list[Job]] = {}
+    for job in jobs:
+        key = (job.ref.cluster, str(job.facts.profile.get("name")))
+        groups.setdefault(key, []).append(job)
+    answers: dict[JobRef, Status] = {}
+    for group in groups.values():
+        refs = [job.ref for job in group]
+        try:
+            answers.update(group[0].chosen.cluster.status(refs))
+        except RlaunchError as error:
+            answers.update({ref: Status(ref, State.UNKNOWN, str(error)) for ref in refs})
+        for job in group:
+            _record(world, job, answers[job.ref])
+    return answers
+
+
+def _record(world: World, job: Job, seen: Status) -> None:
+    if job.row is not None and seen.state.ended and job.row.state != seen.state.value:
+        world.open_runs().ended(job.row.run_id, seen.state, seen.exit_code, world.clock.now())
+
+
+def watch(
+    world: World,
+    jobs: Sequence[Job],
+    *,
+    interval: float = 5.0,
+    once: bool = False,
+    admission_timeout: float | None = None,
+) -> Iterator[Status]:
+    """Yield a status whenever a job's state, reason or attempt changes, until all have ended.
+
+    `interval` in seconds. `once` yields the present states and returns. With `admission_timeout`
+    (seconds) a job that is still PENDING or WAITING is left there, and watching ends.
+    """
+    last: dict[JobRef, Status] = {}
+    waiting_since: dict[JobRef, float] = {}
+    live = list(jobs)
+    while live:
+        answers = status(world, live)
+        for job in live:
+            seen = answers[job.ref]
+            if _key(last.get(job.ref)) != _key(seen):
+                last[job.ref] = seen
+                kind: EventKind = "ended" if seen.state.ended else "state"
+                tell(world, job.chosen, Event(kind, world.clock.now(), job.facts, seen))
+                yield seen
+        live = [job for job in live if not answers[job.ref].state.ended]
+        if once or not live:
+            return
+        if admission_timeout is not None:
+            live = [
+                j for j in live if not _overdue(world, j, answers, waiting_since, admission_timeout)
+            ]
+        world.clock.sleep(interval)
+
+
+def _key(seen: Status | None) -> tuple[Any, ...] | None:
+    return None if seen is None else (seen.state, seen.reason, seen.attempt)
+
+
+def _overdue(
+    world: World,
+    job: Job,
+    answers: Mapping[JobRef, Status],
+    since: dict[JobRef, float],
+    limit: float,
+) -> bool:
+    if answers[job.ref].state not in (State.PENDING, State.WAITING):
+        since.pop(job.ref, None)
+        return False
+    return world.clock.monotonic() - since.setdefault(job.ref, world.clock.monotonic()) >= limit
+
+
+def logs(world: World, job: Job, **wanted: Any) -> Iterator[LogLine]:
+    """Yield the lines of a job; `wanted` are the fields of LogQuery but `ref`."""
+    from rlaunch.cluster import LogQuery
+
+    yield from job.chosen.cluster.logs(LogQuery(job.ref, **wanted))
+
+
+def diagnose(world: World, job: Job) -> Diagnosis:
+    """Gather the evidence and judge it: rungs, findings, a verdict with its reasons."""
+    from rlaunch import ladder
+
+    seen = status(world, [job])[job.ref]
+    missing: list[str] = []
+    lines: tuple[LogLine, ...] = ()
+    try:
+        lines = tuple(logs(world, job))
+    except RlaunchError as error:
+        missing.append(f"logs: {error}")
+    if seen.state is State.UNKNOWN:
+        missing.append(f"state: {seen.reason}")
+    trials = count_trials(job.facts)
+    evidence = Evidence(job.facts, (seen,), lines, world.clock.now(), trials, tuple(missing))
+    plugins = job.chosen.plugins
+    rungs = ladder.climb(plugins.milestones(job.facts), evidence)
+    findings = plugins.diagnose(evidence)
+    return Diagnosis(ladder.judge(rungs, evidence, findings), rungs, findings, evidence)
+
+
+def count_trials(facts: RunFacts) -> int | None:
+    """Count completed trials (`result.json`) where the trials directory is on this machine."""
+    for argument in facts.arguments:
+        key, _, value = argument.lstrip("+").partition("=")
+        if key == "terminal_bench_config.trials_dir":
+            folder = Path(value.strip("'\""))
+            if folder.is_absolute() and folder.is_dir():
+                return sum(1 for _ in folder.glob("*/result.json"))
+    return None
+
+
+def stop(world: World, job: Job) -> Status:
+    """Stop one job and return its state afterwards. Idempotent."""
+    job.chosen.cluster.stop(job.ref)
+    seen = status(world, [job])[job.ref]
+    tell(world, job.chosen, Event("stopped", world.clock.now(), job.facts, seen))
+    return seen
+
+
+def exit_code(statuses: Sequence[Status]) -> int:
+    """Return the exit code of several runs, the worst of them: 0 succeeded, 1 failed or left waiting
+    at an admission time-out, 2 absent, 3 could not be told, 4 still going."""
+    return max((_code(s.state) for s in statuses), key=_WORST.index, default=0)
+
+
+_WORST = (0, 4, 1, 2, 3)
+"""From best to worst: not to know is worse than to know of a failure."""
+
+
+def _code(state: State) -> int:
+    if state is State.SUCCEEDED:
+        return 0
+    if state is State.ABSENT:
+        return 2
+    if state is State.UNKNOWN:
+        return 3
+    return 1 if state.ended else 4
+
+
+CODES = (
+    Code(
+        "run.unknown",
+        "The run record has no such run, and no cluster was named.\n\n"
+        "A missing record is not an absent job: it may have been started on another machine. "
+        "`CLUSTER:ID` asks the cluster itself.",
+    ),
+)

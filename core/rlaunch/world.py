@@ -1,0 +1,204 @@
+"""What the imperative shell holds: time, commands, the checkout, the record, the user's settings.
+
+`World.here()` reads the machine once; everything after it takes what it needs as an argument.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets as random_bytes
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rlaunch.codes import Code
+from rlaunch.errors import RlaunchError
+from rlaunch.model import Context, Finding, Workspace
+from rlaunch.secrets import Keyring, default_file
+from rlaunch.shell import Shell
+
+if TYPE_CHECKING:
+    from rlaunch.cluster import Clock, Report
+    from rlaunch.runs import Runs
+
+VERSION = "0.1.0"
+_WHOLE = 1 << 20
+"""Dirty files up to this size count with their bytes, larger ones with size and time of change."""
+
+
+class SystemClock:
+    """The machine's own time."""
+
+    def now(self) -> str:
+        """Return the time as RFC 3339 in UTC, to the millisecond."""
+        return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def monotonic(self) -> float:
+        """Return seconds that only grow."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+class World(NamedTuple):
+    """The shell's tools, made once for each command."""
+
+    shell: Shell
+    clock: Clock
+    context: Context
+    keyring: Keyring
+    user: Mapping[str, Any]
+    """`rlaunch.toml`, or an empty mapping."""
+    report: Report
+    open_runs: Callable[[], Runs]
+    said: set[Finding]
+    """Warnings that were reported already."""
+
+    @classmethod
+    def here(
+        cls,
+        *,
+        workspace: str | None = None,
+        secrets_env: str | None = None,
+        report: Report = lambda line: None,
+        environ: Mapping[str, str] | None = None,
+        artifacts: bool = True,
+    ) -> World:
+        """Read this machine: user, checkout, secrets' names, configuration.
+
+        Raises RlaunchError for a missing workspace or secrets file, or a broken `rlaunch.toml`.
+        """
+        env = dict(os.environ if environ is None else environ)
+        shell, clock = Shell(), SystemClock()
+        home = env.get("HOME") or str(Path.home())
+        state = f"{env.get('XDG_STATE_HOME') or home + '/.local/state'}/rlaunch"
+        keyring = Keyring(secrets_env or default_file(env), env)
+        context = Context(
+            user=env.get("USER") or env.get("LOGNAME") or f"uid{os.getuid()}",
+            now=clock.now(),
+            run_id=random_bytes.token_hex(4),
+            home=home,
+            state=state,
+            cwd=str(Path.cwd()),
+            python=_python(),
+            version=VERSION,
+            workspace=checkout(shell, workspace),
+            present=keyring.names,
+            artifacts=_artifacts() if artifacts else (),
+        )
+        user = _config(env, home)
+        return cls(shell, clock, context, keyring, user, report, lambda: _runs(state), set())
+
+
+def _runs(state: str) -> Runs:
+    from rlaunch.runs import Runs
+
+    return Runs(f"{state}/runs.sqlite")
+
+
+def _artifacts() -> tuple[Any, ...]:
+    from rlaunch import zipapps
+
+    return tuple(zipapps.artifact(name) for name in zipapps.NAMES)
+
+
+def _python() -> str:
+    import sys
+
+    return sys.executable
+
+
+def _config(env: Mapping[str, str], home: str) -> Mapping[str, Any]:
+    path = Path(env.get("XDG_CONFIG_HOME") or f"{home}/.config") / "rlaunch" / "rlaunch.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise _broken(path, str(error)) from None
+    import tomllib
+
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _broken(path, str(error)) from None
+    if unknown := sorted(set(data) - {"cluster", "clusters", "env"}):
+        raise _broken(path, f"it has no key `{unknown[0]}`; it takes cluster, clusters, env")
+    return data
+
+
+def _broken(path: Path, reason: str) -> RlaunchError:
+    return RlaunchError.of(
+        "core.config", f"`rlaunch.toml` cannot be used: {reason}", place=str(path),
+        hint="`[clusters.NAME]` has settings, `[env]` has variables, `cluster` is the default one",
+    )  # fmt: skip
+
+
+def checkout(shell: Shell, workspace: str | None) -> Workspace:
+    """Read the workspace: the git top level of `workspace` or of the current directory.
+
+    Outside git the directory itself is the workspace. Raises RlaunchError `core.workspace`.
+    """
+    start = Path(workspace or ".").resolve()
+    if not start.is_dir():
+        raise RlaunchError.of(
+            "core.workspace", f"there is no directory `{workspace}`", place="--workspace",
+            hint="give the directory that your code lies in",
+        )  # fmt: skip
+    found = shell.run(["git", "-C", str(start), "rev-parse", "--show-toplevel", "HEAD"], timeout=10)
+    lines = found.out.split("\n")
+    if found.code != 0 and not (lines[0].startswith("/") and Path(lines[0]).is_dir()):
+        return Workspace(str(start))
+    root, commit = lines[0], lines[1] if found.code == 0 else ""
+    seen = shell.run(["git", "-C", root, "status", "--porcelain=v1", "-z", "-uall"], timeout=30)
+    dirty = _dirty(seen.out)
+    return Workspace(root, commit, dirty, _digest(root, commit, dirty))
+
+
+def _dirty(porcelain: str) -> tuple[str, ...]:
+    """Return the changed files of `git status --porcelain=v1 -z`; a rename is followed by its old name."""
+    fields = iter(porcelain.split("\0"))
+    names = []
+    for field in fields:
+        if len(field) > 3:
+            names.append(field[3:])
+            if field[0] in "RC":
+                next(fields, "")
+    return tuple(sorted(names))
+
+
+def _digest(root: str, commit: str, dirty: tuple[str, ...]) -> str:
+    total = hashlib.sha256(commit.encode())
+    for name in dirty:
+        path = Path(root, name)
+        total.update(name.encode("utf-8", "surrogateescape"))
+        try:
+            stat = path.lstat()
+            if path.is_symlink():
+                total.update(str(path.readlink()).encode())
+            elif stat.st_size <= _WHOLE and path.is_file():
+                total.update(path.read_bytes())
+            else:
+                total.update(f"{stat.st_size} {stat.st_mtime_ns}".encode())
+        except OSError:  # deleted, or not ours to read: its name has counted
+            total.update(b"-")
+    return total.hexdigest()
+
+
+CODES = (
+    Code(
+        "core.workspace",
+        "The workspace does not exist.\n\n"
+        "It is the git top level of the current directory, or `--workspace DIR`.",
+    ),
+    Code(
+        "core.config",
+        "The user's `rlaunch.toml` cannot be read.\n\n"
+        "A configuration that is skipped silently is a setting lost.",
+    ),
+)
