@@ -1,0 +1,99 @@
+"""`rlaunch explain`: the page of a code, or a setting's value with its source and reason."""
+
+# No `from __future__ import annotations`: typer reads these annotations as they are.
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlaunch.cli.flags import Cluster, Json
+
+if TYPE_CHECKING:
+    from rlaunch.cli.speak import Voice
+    from rlaunch.codes import Code
+    from rlaunch.explain import Page
+
+
+def command(
+    name: Annotated[
+        str, typer.Argument(metavar="[CODE|SETTING]", help="Without one, all are listed.")
+    ] = "",
+    cluster: Cluster = "",
+    json: Json = False,
+) -> int:
+    """Explain a code (`env.dollar`) or a setting (`cpu`, with --cluster for another cluster's value)."""
+    from rlaunch import explain
+    from rlaunch.cli.speak import Voice
+
+    voice = Voice(json=json)
+    if not name:
+        return _list(voice)
+    if "." not in name and (page := _setting(voice, name, cluster)) is not None:
+        return _tell_setting(voice, page)
+    return _tell_code(voice, explain.find(name))
+
+
+def _setting(voice: "Voice", name: str, cluster: str) -> "Page | None":
+    from rlaunch import explain
+    from rlaunch.cli.jobs import world_for
+    from rlaunch.discovery import names
+
+    world = world_for(voice)
+    installed = names()
+    usual = str(world.user.get("cluster", "")) or (
+        "local" if "local" in installed else next(iter(installed), "")
+    )
+    return explain.setting(world, name.replace("-", "_"), cluster or usual)
+
+
+def _tell_setting(voice: "Voice", page: "Page") -> int:
+    if voice.json:
+        from rlaunch.documents import plain
+        from rlaunch.shapes import ExplainDocument
+
+        document = ExplainDocument(
+            "rlaunch.explain/1", "setting", page.name, page.about, None, None,
+            page.cluster, page.value, page.source, page.reason,
+        )  # fmt: skip
+        voice.document(plain(document))
+        return 0
+    from json import dumps
+
+    voice.put(f"{page.name} = {dumps(page.value, ensure_ascii=False)}  [{page.source}]\n")
+    voice.put(f"  {page.about or 'a field of the profile'}, on `{page.cluster}`\n")
+    if page.reason:
+        voice.put(f"  why: {page.reason}\n")
+    voice.put("  a flag or `--set` > recipe > rlaunch.toml > profile > default\n")
+    return 0
+
+
+def _tell_code(voice: "Voice", code: "Code") -> int:
+    if voice.json:
+        from rlaunch.documents import plain
+        from rlaunch.shapes import ExplainDocument
+
+        document = ExplainDocument(
+            "rlaunch.explain/1", "code", code.code, code.page, code.level, code.waivable,
+            None, None, None, None,
+        )  # fmt: skip
+        voice.document(plain(document))
+        return 0
+    waived = f"`--allow {code.code}` lets it pass" if code.waivable else "no flag lets it pass"
+    voice.put(f"{code.code} ({code.level})\n\n{code.page}\n")
+    if code.level == "error":
+        voice.put(f"\n{waived}.\n")
+    return 0
+
+
+def _list(voice: "Voice") -> int:
+    from rlaunch import explain
+    from rlaunch.cli.speak import table
+
+    codes, settings = explain.codes(), explain.settings()
+    if voice.json:
+        voice.document(
+            {"schema": "rlaunch.names/1", "codes": list(codes), "settings": list(settings)}
+        )
+        return 0
+    voice.put(table([(c.code, c.level, c.page.partition("\n")[0]) for c in codes.values()]))
+    voice.put("\n" + table(list(settings.items())))
+    return 0

@@ -1,0 +1,294 @@
+# No `from __future__ import annotations`: typer reads these annotations as they are.
+"""The flags that several commands share, each declared once, and what becomes of them."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+
+import typer
+
+from rlaunch.model import Request
+
+
+def flag(
+    group: str, help: str, *names: str, metavar: str | None = None, complete: Any = None
+) -> Any:
+    """Declare one flag; `group` is its heading on the help page."""
+    return typer.Option(
+        *names, help=help, metavar=metavar, rich_help_panel=group, autocompletion=complete
+    )
+
+
+def clusters(incomplete: str) -> list[str]:
+    """Complete a cluster's name; imports no plugin."""
+    from rlaunch.discovery import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+WHAT = "What to run"
+WHERE = "Where and on what"
+HOW = "How to launch"
+SEND = "Sending and waiting"
+_NONE: list[str] = []
+
+Cluster = Annotated[
+    str,
+    flag(
+        WHERE,
+        "Cluster name, or a profile file.",
+        "--cluster",
+        metavar="NAME|FILE",
+        complete=clusters,
+    ),
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")
+]
+Workspace = Annotated[
+    str | None,
+    flag(HOW, "The checkout that is shipped. [the git top level]", "--workspace", metavar="DIR"),
+]
+Secrets = Annotated[
+    str | None,
+    flag(HOW, "File of NAME=value lines; parsed, never run.", "--secrets-env", metavar="FILE"),
+]
+
+
+class PlanFlags(NamedTuple):
+    """Everything that shapes a plan: the same for a launch and for `rlaunch plan`."""
+
+    rl_config: Annotated[str, flag(WHAT, "The recipe.", "--rl-config", metavar="FILE")]
+    model_path: Annotated[
+        str | None,
+        flag(WHAT, "Model: a Hugging Face name or a path.", "--model-path", metavar="MODEL"),
+    ] = None
+    train_data: Annotated[
+        str | None,
+        flag(WHAT, "Training data: a JSON list of names.", "--train-data", metavar="JSON"),
+    ] = None
+    val_data: Annotated[
+        str | None,
+        flag(WHAT, "Validation data: a JSON list of names.", "--val-data", metavar="JSON"),
+    ] = None
+    skyrl_override: Annotated[
+        list[str],
+        flag(
+            WHAT,
+            "A Hydra override; repeatable, the last wins.",
+            "--skyrl-override",
+            metavar="KEY=VALUE",
+        ),
+    ] = _NONE
+    skyrl_ref: Annotated[
+        str | None, flag(WHAT, "Commit of MarinSkyRL to check out.", "--skyrl-ref", metavar="REF")
+    ] = None
+    resume: Annotated[
+        str,
+        flag(WHAT, "Start from a checkpoint: never, auto or a path.", "--resume", metavar="HOW"),
+    ] = "never"
+    cluster: Cluster = ""
+    cluster_config: Annotated[
+        str | None,
+        flag(WHERE, "The scheduler's own configuration file.", "--cluster-config", metavar="FILE"),
+    ] = None
+    num_nodes: Annotated[
+        int | None,
+        flag(
+            WHERE, "Nodes; must be what the recipe comes to. [computed]", "--num-nodes", metavar="N"
+        ),
+    ] = None
+    gpus_per_node: Annotated[
+        int | None, flag(WHERE, "GPUs of one node.", "--gpus-per-node", metavar="N")
+    ] = None
+    cpu: Annotated[str | None, flag(WHERE, "Cores per node.", "--cpu", metavar="CORES")] = None
+    memory: Annotated[
+        str | None, flag(WHERE, "Memory per node, such as 512GiB.", "--memory", metavar="SIZE")
+    ] = None
+    disk: Annotated[
+        str | None, flag(WHERE, "Node-local disk per node.", "--disk", metavar="SIZE")
+    ] = None
+    task_image: Annotated[
+        str | None,
+        flag(
+            WHERE, "Container image, by digest.", "--task-image", "--docker-image", metavar="IMAGE"
+        ),
+    ] = None
+    rendezvous_dir: Annotated[
+        str | None,
+        flag(WHERE, "Directory that the nodes meet in.", "--rendezvous-dir", metavar="DIR"),
+    ] = None
+    priority: Annotated[
+        Literal["production", "interactive", "batch"] | None,
+        flag(WHERE, "Priority band.", "--priority"),
+    ] = None
+    preemptible: Annotated[
+        bool | None, flag(WHERE, "May be preempted, or not.", "--preemptible/--no-preemptible")
+    ] = None
+    max_retries: Annotated[
+        int | None, flag(WHERE, "New attempts after a failure.", "--max-retries", metavar="N")
+    ] = None
+    timeout: Annotated[
+        str | None,
+        flag(
+            WHERE,
+            "Limit of the whole run: 3600, 90m, 11:59:00.",
+            "--timeout",
+            "--time-limit",
+            metavar="TIME",
+        ),
+    ] = None
+    set: Annotated[
+        list[str],
+        flag(WHERE, "Any setting of the profile; repeatable.", "--set", metavar="SETTING=VALUE"),
+    ] = _NONE
+    job_name: Annotated[
+        str | None,
+        flag(HOW, "Name of the run. [made from the recipe]", "--job-name", metavar="NAME"),
+    ] = None
+    workspace: Workspace = None
+    secrets_env: Secrets = None
+    allow: Annotated[
+        list[str],
+        flag(HOW, "Let one waivable code pass; repeatable, recorded.", "--allow", metavar="CODE"),
+    ] = _NONE
+    if_exists: Annotated[
+        Literal["fail", "new"],
+        flag(HOW, "An ended run has this name: fail, or a new one.", "--if-exists"),
+    ] = "fail"
+    new_series: Annotated[
+        bool, flag(HOW, "The name may become another experiment's.", "--new-series")
+    ] = False
+    offline: Annotated[bool, flag(HOW, "Plan without looking at the cluster.", "--offline")] = False
+
+
+class SendFlags(NamedTuple):
+    """What happens from the submit on: the same for a launch and for `rlaunch submit`."""
+
+    no_wait: Annotated[bool, flag(SEND, "Submit and return.", "--no-wait")] = False
+    interval: Annotated[
+        float, flag(SEND, "Seconds between two looks at the state.", "--interval", metavar="S")
+    ] = 5.0
+    admission_timeout: Annotated[
+        float | None,
+        flag(
+            SEND,
+            "Stop waiting for admission after S seconds; the job is left.",
+            "--admission-timeout",
+            metavar="S",
+        ),
+    ] = None
+    kill_on_interrupt: Annotated[
+        bool, flag(SEND, "Ctrl-C stops the job instead of detaching.", "--kill-on-interrupt")
+    ] = False
+    skip_preflight: Annotated[
+        list[str],
+        flag(SEND, "Skip one preflight check; repeatable.", "--skip-preflight", metavar="NAME"),
+    ] = _NONE
+
+
+def taking(*groups: type[Any]) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Give a command the flags of `groups`; it gets each group as one value, in that order, first."""
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        own = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in list(inspect.signature(command).parameters.values())[len(groups) :]
+        ]
+        shared = [p for group in groups for p in _parameters(group)]
+
+        @functools.wraps(command)
+        def wrapper(**values: Any) -> int:
+            packed = [
+                group(**{name: values.pop(name) for name in group._fields}) for group in groups
+            ]
+            return command(*packed, **values)
+
+        wrapper.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]  # functions take attributes
+        wrapper.__annotations__ = {}
+        return wrapper
+
+    return decorate
+
+
+def _parameters(group: type[Any]) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    empty = inspect.Parameter.empty
+    return [
+        inspect.Parameter(n, kind, default=group._field_defaults.get(n, empty), annotation=hints[n])
+        for n in group._fields
+    ]
+
+
+_SETTINGS = {
+    "num_nodes": "nodes",
+    "gpus_per_node": "gpus_per_node",
+    "cpu": "cpu",
+    "memory": "memory",
+    "disk": "disk",
+    "max_retries": "max_retries",
+    "timeout": "timeout_s",
+    "priority": "priority",
+    "preemptible": "preemptible",
+    "task_image": "task_image",
+    "skyrl_ref": "skyrl_ref",
+    "rendezvous_dir": "rendezvous_dir",
+    "cluster_config": "cluster_config",
+    "job_name": "name",
+}
+"""Parameter -> the setting that it is."""
+
+
+def request(flags: PlanFlags, typed: Mapping[str, str]) -> Request:
+    """Return the launch as it was typed. `typed` has each flag's spelling by its parameter.
+
+    Raises typer's usage error for a `--set` without `=`.
+    """
+    from rlaunch.settings import parse_set
+
+    settings: dict[str, Any] = {}
+    spelled: dict[str, str] = {}
+    for item in flags.set:
+        try:
+            name, value = parse_set(item)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--set") from None
+        settings[name], spelled[name] = value, f"--set {name}"
+    for parameter, name in _SETTINGS.items():
+        if (value := getattr(flags, parameter)) is not None:
+            settings[name], spelled[name] = (
+                value,
+                typed.get(parameter, f"--{parameter.replace('_', '-')}"),
+            )
+    return Request(
+        rl_config=flags.rl_config,
+        cluster=flags.cluster,
+        model_path=flags.model_path,
+        train_data=flags.train_data,
+        val_data=flags.val_data,
+        settings=settings,
+        flags={
+            **spelled,
+            **{n: typed[n] for n in ("train_data", "val_data", "model_path") if n in typed},
+        },
+        overrides=tuple(flags.skyrl_override),
+        allow=tuple(flags.allow),
+        resume=flags.resume,
+        offline=flags.offline,
+        if_exists=flags.if_exists,
+    )
+
+
+def spelling(ctx: Any) -> dict[str, str]:
+    """Return parameter -> flag as it was typed, of everything that was given on the command line."""
+    typed: list[str] = ctx.meta["rlaunch.typed"]
+    words = {word.partition("=")[0] for word in typed if word.startswith("--")}
+    written = {word.replace("_", "-"): word for word in words}
+    return {
+        str(param.name): written[flag]
+        for param in ctx.command.params
+        for flag in (*param.opts, *param.secondary_opts)
+        if flag in written
+    }

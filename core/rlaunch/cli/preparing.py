@@ -1,0 +1,42 @@
+"""What a launch and `rlaunch plan` have in common: the world, the plan, and showing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rlaunch.cli.flags import PlanFlags
+    from rlaunch.cli.speak import Voice
+    from rlaunch.launching import Prepared
+    from rlaunch.model import Request
+    from rlaunch.world import World
+
+
+def prepare(voice: Voice, flags: PlanFlags, asked: Request) -> tuple[World, Prepared]:
+    """Read this machine and take the request as far as it goes without sending anything."""
+    from rlaunch import flow
+
+    world = flow.World.here(
+        workspace=flags.workspace, secrets_env=flags.secrets_env, report=voice.report
+    )
+    if not asked.cluster:
+        asked = asked._replace(cluster=str(world.user.get("cluster", "")))
+    return world, flow.prepare(world, asked)
+
+
+def show(voice: Voice, prepared: Prepared) -> int:
+    """Print the plan on stdout and its findings on stderr; 3 where it would be refused."""
+    from rlaunch.cli.speak import refuse
+
+    if prepared.plan is None:
+        return refuse(prepared.findings, json=voice.json)
+    if voice.json:
+        from rlaunch.documents import plan_to_json
+
+        voice.document(plan_to_json(prepared.plan))
+    else:
+        from rlaunch import render
+
+        voice.put(render.plan(prepared.plan))
+    voice.show(prepared.findings)
+    return 3 if prepared.refused else 0

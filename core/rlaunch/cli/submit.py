@@ -1,0 +1,70 @@
+"""`rlaunch submit PLAN`: send a plan file as it is."""
+
+# No `from __future__ import annotations`: typer reads these annotations as they are.
+from typing import Annotated, Any, Literal
+
+import typer
+
+from rlaunch.cli.flags import HOW, Json, Secrets, SendFlags, Workspace, taking
+from rlaunch.codes import Code
+
+
+@taking(SendFlags)
+def command(
+    send: SendFlags,
+    *,
+    file: Annotated[
+        str, typer.Argument(metavar="PLAN", help="A file that `rlaunch plan -o` wrote.")
+    ],
+    workspace: Workspace = None,
+    secrets_env: Secrets = None,
+    if_exists: Annotated[
+        Literal["fail", "new"],
+        typer.Option(
+            "--if-exists",
+            help="An ended run has this name: fail, or a new one.",
+            rich_help_panel=HOW,
+        ),
+    ] = "fail",
+    new_series: Annotated[
+        bool,
+        typer.Option(
+            "--new-series", help="The name may become another experiment's.", rich_help_panel=HOW
+        ),
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Send a plan file as it is."""
+    from rlaunch import flow
+    from rlaunch.cli.sending import send_and_wait
+    from rlaunch.cli.speak import Voice
+    from rlaunch.documents import read_plan
+
+    voice = Voice(json=json)
+    plan = read_plan(_text(file), file)
+    world = flow.World.here(workspace=workspace, secrets_env=secrets_env, report=voice.report)
+    options: dict[str, Any] = {"if_exists": if_exists, "new_series": new_series, "from_file": True}
+    return send_and_wait(voice, world, plan, send, options)
+
+
+def _text(file: str) -> str:
+    from pathlib import Path
+
+    from rlaunch.errors import RlaunchError
+
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise RlaunchError.of(
+            "plan.unreadable", f"the plan `{file}` cannot be read: {reason}", place="PLAN",
+            hint="make one with `rlaunch plan … -o plan.json`",
+        ) from None  # fmt: skip
+
+
+CODES = (
+    Code(
+        "plan.unreadable",
+        "A plan file cannot be read.\n\nIt is UTF-8 text that `rlaunch plan -o` wrote.",
+    ),
+)

@@ -1,0 +1,95 @@
+"""JSON schemas of the documents, made from their classes (`python -m rlaunch.schemas DIR` writes them).
+
+Every key that a class has is required; more keys are allowed, since a later version may add some.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from rlaunch.model import Run
+from rlaunch.shapes import DOCUMENTS
+
+_SCALARS: Mapping[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    type(None): {"type": "null"},
+    Any: {},
+}
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Return the JSON schema of one document by its name in `shapes.DOCUMENTS`."""
+    document = DOCUMENTS[name]
+    definitions: dict[str, Any] = {}
+    body = _object(document, definitions)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"rlaunch/{name}.json",
+        "title": f"rlaunch.{name}/1",
+        **body,
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def files() -> dict[str, str]:
+    """Return file name -> text of every schema."""
+    return {f"{name}.json": json.dumps(schema(name), indent=2) + "\n" for name in DOCUMENTS}
+
+
+def _object(shape: type[Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    hints = get_type_hints(shape)
+    keys = [key for key in hints if not (shape is Run and key == "provenance")]  # only at top level
+    properties = {key: _type(hints[key], definitions) for key in keys}
+    summary = (shape.__doc__ or "").strip().partition("\n")[0]
+    return {"type": "object", "description": summary, "properties": properties, "required": keys}
+
+
+def _type(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    if hint in _SCALARS:
+        return dict(_SCALARS[hint])
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return {"const": parts[0]} if len(parts) == 1 else {"enum": list(parts)}
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_type(part, definitions) for part in parts]}
+    if origin is tuple:
+        if len(parts) == 2 and parts[1] is Ellipsis:
+            return {"type": "array", "items": _type(parts[0], definitions)}
+        fixed = [_type(part, definitions) for part in parts]
+        return {
+            "type": "array",
+            "prefixItems": fixed,
+            "minItems": len(fixed),
+            "maxItems": len(fixed),
+        }
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _type(parts[1], definitions)}
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return {"enum": [member.value for member in hint]}
+    if not hasattr(hint, "_fields"):
+        raise TypeError(f"a document cannot hold a `{hint}`")
+    if hint.__name__ not in definitions:
+        definitions[hint.__name__] = {}
+        definitions[hint.__name__] = _object(hint, definitions)
+    return {"$ref": f"#/$defs/{hint.__name__}"}
+
+
+def main() -> None:
+    """Write all schemas into the directory that is named."""
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
