@@ -1,0 +1,54 @@
+"""Faults on request, so that a launcher's tests can see how it takes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from .settings import Settings
+
+
+class FaultError(Exception):
+    """The failure that a test asked for; `code` is the exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def strike(settings: Settings, step: int, environ: Mapping[str, str]) -> None:
+    """Fail or hang at the start of `step` where a test asked for it, else return at once."""
+    if step == settings.hang_at_step:
+        sys.stdout.flush()
+        while True:
+            time.sleep(3600)
+    if step != settings.fail_at_step:
+        return
+    attempt = attempt_of(environ)
+    if settings.fail_attempts is not None and attempt >= settings.fail_attempts:
+        return
+    raise FaultError(
+        f"failing at step {step} of attempt {attempt}, as `smoke.fail_at_step` asked",
+        settings.exit_code,
+    )
+
+
+def attempt_of(environ: Mapping[str, str]) -> int:
+    """Return the attempt number that the launcher gave, 0 without one."""
+    text = environ.get("RLAUNCH_ATTEMPT", "")
+    return int(text) if text.isdigit() else 0
+
+
+def dump_environment(directory: str, name: str, environ: Mapping[str, str]) -> None:
+    """Write an environment as JSON to `<directory>/<name>.json`, readable by its owner only."""
+    place = Path(directory)
+    place.mkdir(parents=True, exist_ok=True)
+    fresh = place / f".{name}.{os.getpid()}"
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(dict(environ), file, indent=1, sort_keys=True)
+    fresh.replace(place / f"{name}.json")
