@@ -13,7 +13,6 @@ from rlaunch.model import Finding
 
 if TYPE_CHECKING:
     from rlaunch.cluster import Cluster
-    from rlaunch.discovery import Failure
     from rlaunch.plugins import Plugins
     from rlaunch.world import World
 
@@ -91,15 +90,7 @@ def _open(
     base, origin = based
     layered = lay(kind.Profile, base, origin=origin, user=user, typed=typed, flags=flags)
     cluster = kind(layered.profile, world.shell, world.clock)
-    return Chosen(name, plugins, cluster, layered, tuple(map(_warning, failures)))
-
-
-def _warning(failure: Failure) -> Finding:
-    return Finding(
-        "warning", "core.plugin-broken",
-        f"the plugin `{failure.name}` of `{failure.distribution}` does not import: {failure.error}",
-        hint="see `rlaunch doctor`; everything else works",
-    )  # fmt: skip
+    return Chosen(name, plugins, cluster, layered, failures)
 
 
 def _flat(user: Mapping[str, Any]) -> dict[str, Any]:

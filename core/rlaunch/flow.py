@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from rlaunch.launching import Prepared, prepare, submit
-from rlaunch.watching import Diagnosis, Job, diagnose, exit_code, find, logs, status, stop, watch
+from rlaunch.watching import (
+    Diagnosis,
+    Job,
+    diagnose,
+    exit_code,
+    find,
+    job_of,
+    logs,
+    status,
+    stop,
+    watch,
+)
 from rlaunch.world import World
 
 __all__ = [
@@ -14,6 +25,7 @@ __all__ = [
     "diagnose",
     "exit_code",
     "find",
+    "job_of",
     "logs",
     "prepare",
     "status",

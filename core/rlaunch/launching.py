@@ -53,7 +53,8 @@ def prepare(world: World, request: Request) -> Prepared:
         chosen = choose(world, request.cluster, typed=request.settings, flags=request.flags)
         findings.extend(chosen.findings)
         if chosen.layered.profile.ships_workspace:
-            recipes.require_inside(request.rl_config, world.context.workspace.root)
+            stray = recipes.outside(request.rl_config, world.context.workspace.root)
+            findings.extend([stray] if stray else [])
         resolution = resolve(recipe, request, chosen.layered, world.context)
         findings.extend(resolution.findings)
         if resolution.run is not None:

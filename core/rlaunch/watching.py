@@ -17,6 +17,7 @@ from rlaunch.model import (
     Finding,
     JobRef,
     LogLine,
+    Plan,
     RunFacts,
     State,
     Status,
@@ -72,6 +73,13 @@ def find(world: World, target: str) -> Job:
     plan = plan_from_json(row.plan)
     ref = JobRef(row.cluster, row.native or row.run_id, row.run_id)
     return Job(ref, facts_of(plan, ref), row, reopen(world, row.cluster, plan.run.profile))
+
+
+def job_of(world: World, plan: Plan, ref: JobRef) -> Job:
+    """Return the job of a plan that was just submitted, whether or not the record could be written."""
+    row = world.open_runs().find(plan.run.id)
+    chosen = reopen(world, plan.run.cluster, plan.run.profile)
+    return Job(ref, facts_of(plan, ref), row, chosen)
 
 
 def status(world: World, jobs: Sequence[Job]) -> dict[JobRef, Status]:
