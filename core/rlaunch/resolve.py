@@ -228,7 +228,7 @@ def _stray(work: _Work) -> None:
         names = ", ".join(f"`{n}`" for n in stray)
         work.findings.append(
             Finding(
-                "note", "env.not-forwarded", f"{names} of your shell or secrets file are not sent"
+                "note", "env.not-forwarded", f"not sent, though in your shell or secrets file: {names}"
             )
         )
 

@@ -137,6 +137,8 @@ def watch(
             live = [
                 j for j in live if not _overdue(world, j, answers, waiting_since, admission_timeout)
             ]
+            if not live:
+                return
         world.clock.sleep(interval)
 
 
