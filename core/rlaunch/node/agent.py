@@ -1,0 +1,249 @@
+"""What both roles share: the rank's record, its children, and the order in which it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import selectors
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from . import environment, reasons
+from .children import Child, reap_strays, sweep
+from .courier import Courier
+from .flags import Flags
+from .loop import Loop
+from .output import Log
+from .rayline import Versions, read_versions
+from .reasons import Ending, Outcome, fail
+from .records import Fence, RankRecord, encode, now, rank_key, term_key
+from .samples import Sampler, read_kernel_lines
+from .store import open_store
+
+if TYPE_CHECKING:
+    from .ports import Ports
+
+HEARTBEAT = 60.0
+
+
+class Agent:
+    """One node's agent. The roles drive it; it owns everything that must be cleaned up."""
+
+    def __init__(self, flags: Flags, log: Log) -> None:
+        self.flags = flags
+        self.log = log
+        self.loop = Loop()
+        self.fence = Fence(flags.run_id, flags.attempt)
+        self.marks = environment.marks_of(flags)
+        self.env = environment.build_environment(flags, os.environ)
+        self.courier = Courier(open_store(flags.rendezvous), self.loop)
+        os.makedirs(flags.work_dir, exist_ok=True)
+        self.cwd = flags.cwd or flags.work_dir
+        self.versions: Versions = read_versions(flags.pythonpath)
+        self.children: list[Child] = []
+        self.ray: Child | None = None
+        self.ray_started = False
+        self.ports: Ports | None = None
+        self.tell: Callable[[RankRecord], None] = lambda record: None
+        """Gets each new record of this rank, beside the store."""
+        stamp = now()
+        self.record = RankRecord(flags.rank, flags.node_ip, os.getpid(), "", stamp, stamp)
+        self._made_temp = ""
+        self._sampler: Sampler | None = None
+
+    def open(self) -> None:
+        """Begin: signals, lifeline, heartbeat, samples."""
+        self.loop.catch_signals()
+        if self.flags.lifeline_fd is not None:
+            self._hold_lifeline(self.flags.lifeline_fd)
+        self.loop.every(HEARTBEAT, self._beat)
+        self.loop.every(HEARTBEAT, lambda: reap_strays({child.pid for child in self.children}))
+        places = [self.flags.work_dir, tempfile.gettempdir(), "/dev/shm"]  # noqa: S108  # measured
+        self._sampler = Sampler(places)
+
+    def enter(self, phase: str, *, staged: dict[str, int] | None = None) -> None:
+        """Write this rank's record with a phase (the same one: a heartbeat)."""
+        stamp = now()
+        since = self.record.since if phase == self.record.phase else stamp
+        self.record = self.record._replace(at=stamp, phase=phase, since=since)
+        if staged is not None:
+            self.record = self.record._replace(staged=staged)
+        body = self.fence.mark(**self.record._asdict())
+        self.courier.draft(rank_key(self.fence.attempt, self.flags.rank), encode(body))
+        self.tell(self.record)
+
+    def _beat(self) -> None:
+        if self.record.phase:
+            self.enter(self.record.phase)
+
+    def _hold_lifeline(self, descriptor: int) -> None:
+        def ready(mask: int) -> None:
+            with contextlib.suppress(BlockingIOError):
+                try:
+                    data = os.read(descriptor, 64)
+                except BlockingIOError:
+                    raise
+                except OSError:
+                    data = b""
+                if not data:
+                    self.loop.drop(descriptor)
+                    self.loop.end(fail(reasons.SUPERVISOR_LOST, "the supervisor is gone"))
+
+        os.set_blocking(descriptor, False)
+        os.set_inheritable(descriptor, False)
+        self.loop.watch(descriptor, selectors.EVENT_READ, ready)
+
+    # Ray
+
+    @property
+    def ray_temp(self) -> str:
+        """Directory of Ray's session: short, since sockets live in it."""
+        if self.flags.ray_temp:
+            return self.flags.ray_temp
+        text = "\0".join(self.marks.values())
+        short = hashlib.sha256(text.encode()).hexdigest()[:10]
+        return os.path.join(tempfile.gettempdir(), f"rl-{short}")
+
+    def start_ray(self, argv: list[str], env: dict[str, str]) -> None:
+        """Start `ray start --block`; its end ends the attempt with reason `ray-failed`."""
+        last: list[str] = []
+
+        def take(line: bytes) -> None:
+            text = line.decode("utf-8", "replace").strip()
+            if text:
+                last.append(text)
+                del last[:-6]
+                self.log.put(b"[ray] " + line)
+            if "Ray runtime started." in text:
+                self.ray_started = True
+
+        if not os.path.isdir(self.ray_temp):
+            self._made_temp = self.ray_temp
+            os.makedirs(self.ray_temp, mode=0o700, exist_ok=True)
+        try:
+            self.ray = ray = Child(self.loop, argv, env=env, cwd=self.cwd, take=take)
+        except OSError as error:
+            raise Ending(fail(reasons.RAY_FAILED, f"Ray cannot start: {error}")) from error
+        self.children.append(ray)
+
+        def watch() -> None:
+            if ray.drained or (ray.ended and time.monotonic() - ray.heard_at > 1):
+                said = " | ".join(last)
+                detail = f"Ray on rank {self.flags.rank} exited {ray.status}: {said}"
+                self.loop.end(fail(reasons.RAY_FAILED, detail[:1500]))
+
+        self.loop.reap(watch)
+
+    # The end
+
+    def kill_at(self, outcome: Outcome) -> float:
+        """Return the monotonic time at which everything is killed: 2 s before the grace is over."""
+        grace = self.flags.grace
+        if outcome.reason == reasons.SUPERVISOR_LOST:
+            grace = min(grace, 9.0)
+        began = self.loop.ended_at or time.monotonic()
+        return began + max(0.2, grace - 2)
+
+    def stop(self, outcome: Outcome) -> None:
+        """Put the outcome into this rank's record, with phase `stopping`, and send it."""
+        self.record = self.record._replace(
+            reason=outcome.reason, detail=outcome.detail, signal=outcome.signal
+        )
+        if outcome.reason != reasons.SUPERSEDED:  # the record is somebody else's by now
+            self.enter("stopping")
+
+    def write_termination(self, outcome: Outcome) -> None:
+        """Write how the node stood, within 2 s, from what was sampled before."""
+        sampler = self._sampler
+        body = self.fence.mark(
+            rank=self.flags.rank,
+            node=self.flags.node_ip,
+            at=now(),
+            reason=outcome.reason,
+            detail=outcome.detail,
+            signal=outcome.signal,
+            samples=[sampler.before, sampler.latest] if sampler else [],
+            kernel=read_kernel_lines(),
+            noteworthy=[line.decode("utf-8", "replace") for line in self.log.noteworthy],
+            last=[line.decode("utf-8", "replace") for line in self.log.last],
+        )
+        key = term_key(self.fence.attempt, self.flags.rank)
+        self.send(key, encode(body), min(2.0, self.flags.grace / 4))
+
+    def send(self, key: str, data: bytes, timeout: float) -> bool:
+        """Write to the store while ending; a failure is logged and changes nothing."""
+        try:
+            self.courier.write(key, data, timeout)
+        except Ending as ending:
+            self.log.say(f"{key}: {ending.outcome.detail}")
+            return False
+        return True
+
+    def kill_all(self) -> None:
+        """Kill Ray, the driver and all their descendants; never raises."""
+        try:
+            for child in self.children:
+                child.kill()
+            stray = sweep(self.marks)
+            if stray:
+                self.log.say(f"Killed {stray} process(es) that had left their session")
+            self.loop.until(lambda: all(child.ended for child in self.children), 1.0)
+            for child in self.children:
+                child.finish()
+        except Exception as error:  # noqa: BLE001  # teardown trouble never changes an exit code
+            self.log.say(f"teardown: {error!r}")
+
+    def close(self, outcome: Outcome) -> None:
+        """Write the last record and leave nothing behind."""
+        stamp = now()
+        ended = self.record._replace(phase="ended", at=stamp, since=stamp, exit_code=outcome.code)
+        self.record = ended._replace(
+            reason=outcome.reason, detail=outcome.detail, signal=outcome.signal
+        )
+        self.tell(self.record)
+        if outcome.reason != reasons.SUPERSEDED:
+            key = rank_key(self.fence.attempt, self.flags.rank)
+            self.send(key, encode(self.fence.mark(**self.record._asdict())), 1.5)
+        self._keep_ray_logs(outcome)
+        self.log.say(f"Store requests: {self.courier.requests}")
+        told = outcome.detail or outcome.reason
+        self.log.say(f"Ended: {outcome.outcome} {outcome.reason} code={outcome.code} {told}")
+        if self._sampler:
+            self._sampler.stop()
+        self.log.drain(1.0)
+
+    def _keep_ray_logs(self, outcome: Outcome) -> None:
+        """Save the ends of Ray's logs of a failure, and remove the temp dir that this agent made."""
+        with contextlib.suppress(OSError):
+            if not outcome.succeeded and self.ray is not None:
+                target = os.path.join(self.flags.work_dir, "ray-logs", str(self.fence.attempt))
+                save_ends(
+                    os.path.join(self.ray_temp, "session_latest", "logs"),
+                    os.path.join(target, str(self.flags.rank)),
+                )
+        if self._made_temp:
+            shutil.rmtree(self._made_temp, ignore_errors=True)
+
+
+def save_ends(source: str, target: str, *, size: int = 1 << 18, files: int = 60) -> None:
+    """Copy the last `size` bytes of the newest non-empty log files; at most one second."""
+    deadline = time.monotonic() + 1.0
+    entries = [entry for entry in os.scandir(source) if entry.is_file() and entry.stat().st_size]
+    entries.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
+    os.makedirs(target, exist_ok=True)
+    for entry in entries[:files]:
+        if time.monotonic() > deadline:
+            return
+        with open(entry.path, "rb") as log, open(os.path.join(target, entry.name), "wb") as copy:
+            log.seek(max(0, entry.stat().st_size - size))
+            copy.write(log.read(size))
+
+
+def terminate(child: Child) -> None:
+    """Ask a child's group to end."""
+    child.signal_group(signal.SIGTERM)
