@@ -114,8 +114,15 @@ def _observe(cluster: Cluster, run: Run) -> tuple[Observed, tuple[Finding, ...]]
 
 
 def _tidy(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Drop repetitions and sort by level; within a level the order of the stages stays."""
-    return tuple(sorted(dict.fromkeys(findings), key=lambda f: _ORDER[f.level]))
+    """Drop repetitions and sort by level; within a level the order of the stages stays.
+
+    One fault that two stages see is said once, with the place of the first, which knows the recipe's
+    lines.
+    """
+    first: dict[tuple[str, str], Finding] = {}
+    for found in findings:
+        first.setdefault((found.code, found.message), found)
+    return tuple(sorted(first.values(), key=lambda f: _ORDER[f.level]))
 
 
 def waive(

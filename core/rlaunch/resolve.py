@@ -173,7 +173,7 @@ def _dataset(
         )
         return None
     if typed is not None:
-        return tuple(work.note(name, typed, "command line"))
+        return tuple(work.note(name, list(typed), "command line"))
     section = body.get("data")
     written = section.get(name) if isinstance(section, Mapping) else None
     if written is not None and not isinstance(written, list | tuple):
@@ -184,7 +184,7 @@ def _dataset(
             "write a YAML list of names",
         )
         return None
-    return tuple(str(item) for item in work.note(name, tuple(written or ()), "recipe"))
+    return tuple(str(item) for item in work.note(name, list(written or ()), "recipe"))
 
 
 def _nodes(work: _Work, body: Mapping[str, Any]) -> int | None:
@@ -228,7 +228,9 @@ def _stray(work: _Work) -> None:
         names = ", ".join(f"`{n}`" for n in stray)
         work.findings.append(
             Finding(
-                "note", "env.not-forwarded", f"not sent, though in your shell or secrets file: {names}"
+                "note",
+                "env.not-forwarded",
+                f"not sent, though in your shell or secrets file: {names}",
             )
         )
 
@@ -286,8 +288,9 @@ def _assemble(
     profile, context, launch = work.profile, work.context, work.layered.launch
     run_id = f"{name}-{context.run_id}"
     paths, python = _paths(work, run_id, name)
+    facts = profile.facts()
     plain = {
-        field: work.note(field, getattr(profile, field))
+        field: work.note(field, facts[field])
         for field in type(profile).model_fields
         if field not in (*_PATHS, "env", "env_rules", "reasons", "unsupported", "name", "plugin")
     }
@@ -298,7 +301,7 @@ def _assemble(
         id=run_id,
         name=name,
         cluster=work.request.cluster,
-        profile=profile.facts(),
+        profile=facts,
         user=context.user,
         created=context.now,
         version=context.version,

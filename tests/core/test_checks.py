@@ -42,8 +42,10 @@ def make_plan(**fields: Any) -> Plan:
         ("/py", "-m", "x", "a='b c'"), ("/py", "stage"), ledger=(Entry("a.b", "dropped", "null"),)
     )
     plan = Plan(
-        make_run(), command, {"A": "x y"}, ("HF_TOKEN",), (File("env.json", "run-dir", 0o600, '{"A": "x y"}'),),
-        (Artifact("n.pyz", "run-dir", "f" * 64, 9),), (SecretFile("s.json", "run-dir", 0o600, ("HF_TOKEN",)),),
+        make_run(), command, {"A": "x y"}, ("HF_TOKEN",),
+        (File("env.json", "run-dir", 0o600, '{"A": "x y"}'),),
+        (Artifact("n.pyz", "run-dir", "f" * 64, 9),),
+        (SecretFile("s.json", "run-dir", 0o600, ("HF_TOKEN",)),),
         {"argv": ["a"]}, Observed("2026-01-01T00:00:00Z", "here", {"cpus": 2}),
     )  # fmt: skip
     return plan._replace(**fields)

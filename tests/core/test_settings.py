@@ -28,7 +28,13 @@ def test_bad_durations(text: Any):
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("1GiB", 1 << 30), ("512GB", 512 * 10**9), ("21800Gi", 21800 << 30), ("100", 100), ("1.5 KiB", 1536)],
+    [
+        ("1GiB", 1 << 30),
+        ("512GB", 512 * 10**9),
+        ("21800Gi", 21800 << 30),
+        ("100", 100),
+        ("1.5 KiB", 1536),
+    ],
 )
 def test_sizes(text: str, size: int):
     """Decimal and binary units and plain bytes are read."""
@@ -46,7 +52,8 @@ def test_bad_sizes(text: Any):
 @pytest.mark.parametrize(
     ("read", "bad"),
     [
-        (settings.read_int, "1.5"), (settings.read_int, True), (settings.read_int, 2.5), (settings.read_positive, 0),
+        (settings.read_int, "1.5"), (settings.read_int, True), (settings.read_int, 2.5),
+        (settings.read_positive, 0),
         (settings.read_count, -1), (settings.read_cores, "0"), (settings.read_cores, "nan"),
         (settings.read_cores, "inf"), (settings.read_bool, "maybe"), (settings.read_priority, "urgent"),
         (settings.read_text, "  "), (settings.read_size, "0"),
@@ -70,7 +77,12 @@ def test_good_values():
 
 @pytest.mark.parametrize(
     ("text", "pair"),
-    [("cpu=48", ("cpu", 48)), ("env.A=a b", ("env.A", "a b")), ("x=[1]", ("x", [1])), ("n=", ("n", ""))],
+    [
+        ("cpu=48", ("cpu", 48)),
+        ("env.A=a b", ("env.A", "a b")),
+        ("x=[1]", ("x", [1])),
+        ("n=", ("n", "")),
+    ],
 )
 def test_set(text: str, pair: tuple[str, Any]):
     """`--set` reads JSON where it is JSON, and text otherwise."""

@@ -1,0 +1,206 @@
+"""From a request to a submitted job: nothing half-sent, nothing lost."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.core.scripted import Scripted, install, make_world, transient, write_recipe
+
+from rlaunch import flow
+from rlaunch.documents import plan_from_json, plan_to_json
+from rlaunch.errors import RlaunchError
+from rlaunch.model import Finding, Plan, Request, State, Status
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
+    """The scripted cluster, and what observers were told."""
+    return install(monkeypatch, tmp_path)
+
+
+def ask(tmp_path: Path, **fields: Any) -> Request:
+    """A launch of the small recipe."""
+    if "rl_config" not in fields:
+        fields["rl_config"] = write_recipe(tmp_path)
+    usual = {
+        "cluster": "scripted", "model_path": "toy/grpo",
+        "train_data": '["d"]', "settings": {"nodes": 1, "name": "my-run"},
+    }  # fmt: skip
+    return Request(**{**usual, **fields})
+
+
+def planned(tmp_path: Path, world: flow.World | None = None, **fields: Any) -> Plan:
+    """The plan of a launch that is in order."""
+    prepared = flow.prepare(world or make_world(tmp_path), ask(tmp_path, **fields))
+    assert not prepared.refused, prepared.findings
+    assert prepared.plan is not None
+    return prepared.plan
+
+
+def codes(prepared: flow.Prepared) -> list[str]:
+    """The codes of the errors."""
+    return [f.code for f in prepared.findings if f.level == "error"]
+
+
+def refusal(world: flow.World, plan: Plan, **how: Any) -> list[str]:
+    """The codes of the errors with which submit refuses."""
+    with pytest.raises(RlaunchError) as caught:
+        flow.submit(world, plan, **how)
+    assert Scripted.submitted == []
+    return [f.code for f in caught.value.findings if f.level == "error"]
+
+
+def test_prepare_sends_nothing_and_records_nothing(events: list[Any], tmp_path: Path):
+    """A dry run leaves no trace: no row, no event, no call that writes."""
+    plan = planned(tmp_path)
+    assert plan.observed.facts == {"free": 1}
+    assert (Scripted.submitted, Scripted.asked, events) == ([], [], [])
+    assert not (tmp_path / "state").exists()
+
+
+def test_problems_are_findings_and_never_raised(events: list[Any], tmp_path: Path):
+    """A missing recipe, a bad flag and a bad recipe come as findings."""
+    world = make_world(tmp_path)
+    assert codes(flow.prepare(world, ask(tmp_path, rl_config="/no/such.yaml"))) == [
+        "recipe.missing"
+    ]
+    bad = ask(tmp_path, settings={"nodes": 0})
+    assert codes(flow.prepare(world, bad)) == ["core.setting-invalid"]
+    odd = ask(tmp_path, rl_config=write_recipe(tmp_path, "entrypoint: some.other.trainer\n"))
+    assert "core.no-trainer" in codes(flow.prepare(world, odd))
+    assert codes(flow.prepare(world, ask(tmp_path, cluster=""))) == ["core.cluster-missing"]
+
+
+def test_a_recipe_outside_the_workspace(events: list[Any], tmp_path: Path):
+    """Where the workspace travels, the recipe must lie inside it."""
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    world = make_world(inner)
+    assert codes(flow.prepare(world, ask(tmp_path))) == ["recipe.outside-workspace"]
+
+
+def test_what_cannot_be_observed_is_a_warning(events: list[Any], tmp_path: Path):
+    """A cluster that does not answer the look is planned with the profile's values."""
+    Scripted.sees = transient()
+    plan = planned(tmp_path)
+    assert plan.observed.facts == {}
+    assert "core.not-observed" in [f.code for f in plan.findings]
+
+
+def test_offline_does_not_look(events: list[Any], tmp_path: Path):
+    """`--offline` plans without asking the cluster."""
+    Scripted.sees = AssertionError("looked")
+    assert planned(tmp_path, offline=True).observed.facts == {}
+
+
+def test_a_bug_in_observe_stays_a_bug(events: list[Any], tmp_path: Path):
+    """An exception that is not the cluster's own keeps its traceback."""
+    Scripted.sees = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        flow.prepare(make_world(tmp_path), ask(tmp_path))
+
+
+def test_submit_sends_the_plan_as_it_is(events: list[Any], tmp_path: Path):
+    """The cluster gets the very plan, with the values of its secrets only; the record knows it."""
+    world = make_world(tmp_path, environ={"HF_TOKEN": "canary", "OTHER": "x"})
+    plan = planned(tmp_path, world)
+    ref = flow.submit(world, plan)
+    assert Scripted.submitted == [(plan, {"HF_TOKEN": "canary"})]
+    row = world.open_runs().find("my-run")
+    assert row is not None
+    assert (row.native, row.state, row.plan["run"]["id"]) == (ref.native, None, plan.run.id)
+    assert [e.kind for e in events] == ["submitted"]
+    assert b"canary" not in b"".join(p.read_bytes() for p in (tmp_path / "state").iterdir())
+
+
+def test_a_plan_that_went_through_json_is_the_same(events: list[Any], tmp_path: Path):
+    """What a plan file says is what would have been submitted directly."""
+    plan = planned(tmp_path)
+    assert plan_from_json(plan_to_json(plan)) == plan
+
+
+def test_preflight_stops_before_anything_is_written(events: list[Any], tmp_path: Path):
+    """An error of preflight leaves no row; skipped by name it passes; a warning is reported once."""
+    Scripted.preflights = [
+        Finding("error", "scripted.full", "no room"),
+        Finding("warning", "scripted.w", "so so"),
+    ]
+    said: list[str] = []
+    world = make_world(tmp_path, said=said)
+    plan = planned(tmp_path, world)
+    assert refusal(world, plan) == ["scripted.full"]
+    assert world.open_runs().find("my-run") is None
+    flow.submit(world, plan, skip=frozenset({"scripted.full"}))
+    assert sum("scripted.w" in line for line in said) == 1
+
+
+def test_a_failed_submit_is_recorded_and_raised(events: list[Any], tmp_path: Path):
+    """When the cluster does not take the job, the row says so and the error comes out."""
+    Scripted.fails = [transient("down")]
+    world = make_world(tmp_path)
+    assert refusal(world, planned(tmp_path, world)) == ["scripted.down"]
+    row = world.open_runs().find("my-run")
+    assert row is not None
+    assert row.failed_at is not None
+    assert "down" in row.failure
+
+
+def test_a_run_id_is_submitted_once(events: list[Any], tmp_path: Path):
+    """The same plan a second time is refused."""
+    world = make_world(tmp_path)
+    plan = planned(tmp_path, world)
+    flow.submit(world, plan)
+    Scripted.submitted.clear()
+    assert refusal(world, plan) == ["plan.submitted"]
+
+
+def test_names_of_live_and_ended_runs(events: list[Any], tmp_path: Path):
+    """A live run's name is refused; an ended one's needs the choice, and another science a second one."""
+    first = make_world(tmp_path)
+    flow.submit(first, planned(tmp_path, first))
+    Scripted.submitted.clear()
+    ref = Status(None, State.RUNNING)  # type: ignore[arg-type]  # the scripted cluster fills in the job
+    Scripted.states["*"] = [ref]
+    second = make_world(tmp_path, "89abcdef")
+    plan = planned(tmp_path, second)
+    assert refusal(second, plan, if_exists="new") == ["run.live"]
+    Scripted.states["*"] = [ref._replace(state=State.FAILED)]
+    assert refusal(second, plan) == ["run.taken"]
+    other = planned(tmp_path, second, model_path="other/model")
+    assert refusal(second, other, if_exists="new") == ["run.series"]
+    flow.submit(second, other, if_exists="new", new_series=True)
+    assert len(Scripted.submitted) == 1
+
+
+def test_a_stale_plan_file_is_refused(events: list[Any], tmp_path: Path):
+    """Another version or a changed workspace is said before anything is sent."""
+    plan = planned(tmp_path)
+    later = make_world(tmp_path, digest="changed", version="9.9")
+    assert refusal(later, plan, from_file=True) == ["plan.version", "plan.workspace-changed"]
+
+
+def test_absolute_refusals_hold_for_plan_files(events: list[Any], tmp_path: Path):
+    """Credentials written into a plan file are refused at submit."""
+    plan = planned(tmp_path)
+    bad = plan._replace(env={**plan.env, "AWS_SECRET_ACCESS_KEY": "x"})
+    assert refusal(make_world(tmp_path), bad, from_file=True) == ["env.refused"]
+
+
+def test_a_waiver_lets_one_code_pass_and_is_kept(events: list[Any], tmp_path: Path):
+    """`--allow env.dollar` turns that error into a warning, in prepare and again in submit."""
+    recipe = write_recipe(tmp_path, "entrypoint: rlaunch.smoke\nextra_env: {A: $HOME}\n")
+    world = make_world(tmp_path)
+    assert codes(flow.prepare(world, ask(tmp_path, rl_config=recipe))) == ["env.dollar"]
+    allowed = flow.prepare(world, ask(tmp_path, rl_config=recipe, allow=("env.dollar",)))
+    assert codes(allowed) == []
+    assert allowed.plan is not None
+    assert allowed.plan.env["A"] == "$HOME"
+    flow.submit(world, allowed.plan)
+    assert Scripted.submitted[0][0].run.allow == ("env.dollar",)
+
+
+def test_a_refusal_cannot_be_waived(events: list[Any], tmp_path: Path):
+    """Neither an absolute refusal nor an unknown code is accepted by `--allow`."""
+    world = make_world(tmp_path)
+    assert codes(flow.prepare(world, ask(tmp_path, allow=("env.refused",)))) == ["core.allow"]
+    assert codes(flow.prepare(world, ask(tmp_path, allow=("no.such",)))) == ["core.allow"]
