@@ -91,7 +91,10 @@ def _env(body: Mapping[str, Any]) -> dict[str, Any]:
     from rlaunch.skyrl.classes import classify_env
 
     container = body.get("container")
-    parts = (container.get("extra_env") if isinstance(container, Mapping) else None, body.get("extra_env"))
+    parts = (
+        container.get("extra_env") if isinstance(container, Mapping) else None,
+        body.get("extra_env"),
+    )
     found: dict[str, Any] = {}
     for part in parts:
         for name, value in part.items() if isinstance(part, Mapping) else ():

@@ -10,12 +10,11 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rlaunch.codes import Code
 from rlaunch.errors import RecipeError
 from rlaunch.model import Finding, Recipe
 from rlaunch.survey import NULL, Survey, kind
 
-__all__ = ["CODES", "LIMIT", "NULL", "leaves", "outside", "parse", "read"]
+__all__ = ["LIMIT", "NULL", "leaves", "outside", "parse", "read"]
 
 LIMIT = 1024 * 1024
 """Bytes of a recipe; the largest of 400 real ones has 12 KB."""
@@ -25,7 +24,7 @@ def read(path: str, *, workspace: str | None = None) -> Recipe:
     """Return the recipe at `path`, exactly as it was written.
 
     With `workspace`, a recipe that lies outside it (symlinks followed) is refused. Raises RecipeError
-    with at least one finding; `CODES` lists them.
+    with at least one finding, code `recipe.…`.
     """
     from pathlib import Path
 
@@ -202,18 +201,3 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(inner, f"{path}[{index}]")
     else:
         yield path, value
-
-
-CODES = (
-    Code("recipe.missing", "There is no file of that name.\n\nA missing recipe was once a warning, and the job died minutes later in its pod."),
-    Code("recipe.unreadable", "The recipe exists and cannot be read.\n\nThe message has the system's reason."),
-    Code("recipe.outside-workspace", "The recipe lies outside the checkout that travels with the job.\n\nSymbolic links are followed. `rlaunch check` takes a recipe wherever it lies."),
-    Code("recipe.not-utf8", "The recipe is not UTF-8."),
-    Code("recipe.not-yaml", "The recipe is not YAML.\n\nThe place is where the parser gave up; the fault is there or just above. One document only."),
-    Code("recipe.not-mapping", "The recipe is not a mapping of sections.\n\nAn empty file, a list or a single value at the top is no recipe."),
-    Code("recipe.duplicate-key", "A key is written twice in one mapping.\n\nYAML loaders keep the last one without a word, so one of two decisions is lost."),
-    Code("recipe.key-not-text", "A key is a number, a date, a boolean or null.\n\nIn YAML 1.1 `on:`, `yes:` and `1:` are no text. Quote it."),
-    Code("recipe.alias-loop", "An alias holds itself.\n\nIt would never end."),
-    Code("recipe.too-large", "The recipe is larger than a recipe can be.\n\nMore than 1 MiB, or more than 20,000 values once aliases are written out, or nested deeper than 48."),
-    Code("recipe.unsupported-value", "A value is no text, number, boolean, null, list or mapping.\n\nDates, sets, binary data and unknown tags cannot be passed to a trainer. Quote a date that is text; `!null` is the only tag: an explicit null."),
-)  # fmt: skip

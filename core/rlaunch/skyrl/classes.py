@@ -47,7 +47,10 @@ MECHANICAL: tuple[tuple[str, str], ...] = (
     ("terminal_bench.harbor.enable_*_logging", "observation only"),
     ("terminal_bench.harbor.record_terminal_session", "observation only"),
     ("generator.engine_init_kwargs.served_model_name", "a label"),
-    ("generator.engine_init_kwargs.custom_chat_template_chat_completion_path", "a path; the file is in the workspace"),
+    (
+        "generator.engine_init_kwargs.custom_chat_template_chat_completion_path",
+        "a path; the file is in the workspace",
+    ),
     ("generator.enable_ray_prometheus_stats", "observation only"),
     ("generator.*_stats_interval", "observation only"),
 )
@@ -135,9 +138,9 @@ SCIENCE: tuple[str, ...] = (
 )
 
 ENV_MECHANICAL: tuple[str, ...] = (
-    "APPTAINERENV_*", "CUDA_*", "EPDIAG*", "GLOO_*", "HF_*", "LD_LIBRARY_PATH", "LIBRARY_PATH", "NCCL_*", "OMP_*",
-    "PATH", "PYTHON*", "RAY_*", "SKYRL_*TIMEOUT*", "TORCH_FR_*", "TORCH_NCCL_*", "TRANSFORMERS_*", "TRITON_*",
-    "UV_*", "VLLM_*TIMEOUT*", "VLLM_MQ_MAX_CHUNK_BYTES_MB", "WANDB_*",
+    "APPTAINERENV_*", "CUDA_*", "EPDIAG*", "GLOO_*", "HF_*", "LD_LIBRARY_PATH", "LIBRARY_PATH", "NCCL_*",
+    "OMP_*", "PATH", "PYTHON*", "RAY_*", "SKYRL_*TIMEOUT*", "TORCH_FR_*", "TORCH_NCCL_*", "TRANSFORMERS_*",
+    "TRITON_*", "UV_*", "VLLM_*TIMEOUT*", "VLLM_MQ_MAX_CHUNK_BYTES_MB", "WANDB_*",
 )  # fmt: skip
 """Variables of transport, paths, patience and observation."""
 ENV_TUNING: tuple[str, ...] = (

@@ -34,7 +34,9 @@ def command(run: Run) -> Command | None:
     )
     tool = "rlaunch-smoke.pyz" if toy else "rlaunch-node.pyz"
     program = f"{run.paths.artifacts}/{tool}"
-    start = (run.python, program) if toy else (run.python, "-m", entrypoints.module(str(entrypoint)))
+    start = (
+        (run.python, program) if toy else (run.python, "-m", entrypoints.module(str(entrypoint)))
+    )
     names = tuple(dict.fromkeys((*run.train_data, *run.val_data)))
     stage = (run.python, program, "stage", "--data-root", run.paths.data, *names) if names else ()
     return Command(

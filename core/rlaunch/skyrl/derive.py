@@ -1,8 +1,8 @@
 """Values that rlaunch decides for the trainer, each with its reason. Pure.
 
-A recipe's explicit value stays, but for five: the model, its served name and the data follow the command line;
-a placement for nodes of another size is laid on this cluster's; a retired storage root is moved; a
-checkpoint that is named with `--resume` is the one to go on from; database registration is off.
+A recipe's explicit value stays, but for five: the model, its served name and the data follow the
+command line; a placement for nodes of another size is laid on this cluster's; a retired storage root
+is moved; a checkpoint named with `--resume` is the one to go on from; database registration is off.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ class Derived(NamedTuple):
 
 
 def data_directory(root: str, name: str) -> str:
-    """Return where a dataset lies in the job: `<root>/<first 16 hex digits of sha256(name)>`."""
+    """Return where a dataset lies in the job: `<root>/<first 16 hex digits of sha256(name)>`.
+
+    A name that is a path (`/…`, `./…`, `../…`) is used where it lies, as staging does.
+    """
+    if name.startswith(("/", "./", "../")):
+        return name
     return f"{root.rstrip('/')}/{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
@@ -41,7 +46,10 @@ def derive(run: Run, overrides: tuple[Override, ...]) -> tuple[Derived, ...]:
         *_data(run),
         *_moved(run),
     ]
-    if entrypoints.is_skyrl(look(body, "entrypoint")) and look(body, "trainer.enable_db_registration") is None:
+    if (
+        entrypoints.is_skyrl(look(body, "entrypoint"))
+        and look(body, "trainer.enable_db_registration") is None
+    ):
         why = "registration is a step by hand; the base's default is not relied upon"
         found.append(Derived("trainer.enable_db_registration", False, why))
     return tuple(found)
@@ -64,7 +72,9 @@ def _storage(run: Run) -> Iterator[Derived]:
             yield Derived(f"trainer.{key}", f"{storage}/{folder}", why)
     section = look(body, "terminal_bench")
     if isinstance(section, Mapping) and section.get("trials_dir") is None:
-        yield Derived("terminal_bench.trials_dir", f"{storage}/trace_jobs", "null: the run's storage")
+        yield Derived(
+            "terminal_bench.trials_dir", f"{storage}/trace_jobs", "null: the run's storage"
+        )
 
 
 def _resume(run: Run) -> Iterator[Derived]:
@@ -72,7 +82,9 @@ def _resume(run: Run) -> Iterator[Derived]:
         yield Derived("trainer.resume_mode", "from_path", "`--resume PATH`")
         yield Derived("trainer.resume_path", run.resume, "`--resume PATH`")
     elif look(run.recipe.body, "trainer.resume_mode") is None:
-        yield Derived("trainer.resume_mode", "latest", "null: attempts of a run go on from its checkpoints")
+        yield Derived(
+            "trainer.resume_mode", "latest", "null: attempts of a run go on from its checkpoints"
+        )
 
 
 def _placement(run: Run, overrides: tuple[Override, ...]) -> Iterator[Derived]:
@@ -89,14 +101,18 @@ def _placement(run: Run, overrides: tuple[Override, ...]) -> Iterator[Derived]:
     for role in ("policy", "ref"):
         keys = {
             f"{geometry.PLACEMENT}.{role}_num_nodes": nodes,
-            f"{geometry.PLACEMENT}.{role}_num_gpus_per_node": policy.size if policy else run.gpus_per_node,
+            f"{geometry.PLACEMENT}.{role}_num_gpus_per_node": policy.size
+            if policy
+            else run.gpus_per_node,
         }
         for key, default in keys.items():
             value = look(laid, key)
             if value is None:
                 yield Derived(key, default, "null: computed from the run's nodes")
             elif value != look(written, key) and not typed & keys.keys():
-                yield Derived(key, value, f"laid on nodes of {run.gpus_per_node} GPUs; the world size stays")
+                yield Derived(
+                    key, value, f"laid on nodes of {run.gpus_per_node} GPUs; the world size stays"
+                )
     if toy:
         return
     if look(written, geometry.ENGINES) is None and budget.engines is not None:
@@ -127,7 +143,7 @@ def retired(text: str, profile: Mapping[str, Any]) -> tuple[str, str] | None:
     for item in profile.get("retired_roots") or ():
         root = str(item["root"]).rstrip("/")
         if text == root or text.startswith(f"{root}/"):
-            return root, f"{_live_root(profile, root)}{text[len(root):]}"
+            return root, f"{_live_root(profile, root)}{text[len(root) :]}"
     return None
 
 

@@ -41,12 +41,16 @@ SECTIONS = (
     Section("terminal_bench", "terminal_bench_config", "+"),
     Section("smoke", "smoke", "++"),
 )
-OPEN = (".engine_init_kwargs", ".hf_hub_", ".enable_db_registration", ".optimizer_kwargs", ".rope_scaling",
-        ".wrap_policy")  # fmt: skip
+OPEN = (
+    ".engine_init_kwargs", ".hf_hub_", ".enable_db_registration", ".optimizer_kwargs", ".rope_scaling",
+    ".wrap_policy", ".model_config_kwargs.", ".chat_template_kwargs.", "_config_kwargs.",
+)  # fmt: skip
 """Parts of keys below which the base configuration fixes no keys."""
 INLINE = ("rope_scaling",)
 """Mappings that the trainer wants whole: one argument, not one per leaf."""
 FILE = "hydra/rlaunch/values.yaml"
+_LEAVES = frozenset({str, int, float, bool, type(None), list})
+"""Asked first: most values are leaves, and asking for Mapping costs ten times as much."""
 
 
 class Argument(NamedTuple):
@@ -70,7 +74,7 @@ class Emitted(NamedTuple):
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield `(dotted key, value)` of every leaf; a list and an empty mapping are leaves."""
-    if isinstance(value, Mapping) and value:
+    if value.__class__ not in _LEAVES and isinstance(value, Mapping) and value:
         for key, inner in value.items():
             yield from leaves(inner, f"{path}.{key}" if path else str(key))
     else:
@@ -78,8 +82,9 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _outgoing(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    inline = bool(path) and path[-1] in INLINE
-    if isinstance(value, Mapping) and value and not inline:
+    if value.__class__ in _LEAVES:
+        yield path, value
+    elif isinstance(value, Mapping) and value and not (path and path[-1] in INLINE):
         for key, inner in value.items():
             yield from _outgoing(inner, (*path, str(key)))
     else:
@@ -137,7 +142,7 @@ def _decided(value: Any, key: str, quoted: frozenset[str]) -> Any:
         return Number(value) if key not in quoted and grammar.is_exponent(value) else value
     if isinstance(value, list):
         return [_decided(item, f"{key}[{index}]", quoted) for index, item in enumerate(value)]
-    if isinstance(value, Mapping):
+    if value.__class__ not in _LEAVES and isinstance(value, Mapping):
         return {name: _decided(item, f"{key}.{name}", quoted) for name, item in value.items()}
     return value
 
@@ -146,17 +151,28 @@ def _text(value: Any) -> str:
     if isinstance(value, Number):
         return str(value)
     if isinstance(value, list):
-        return "[" + ",".join(_text(item) for item in value) + "]"
+        return "[" + ",".join(_item(item) for item in value) + "]"
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{grammar.key(name)}:{_text(item)}" for name, item in value.items()) + "}"
+        return (
+            "{"
+            + ",".join(f"{grammar.key(name)}:{_item(item)}" for name, item in value.items())
+            + "}"
+        )
     return grammar.write(value)
+
+
+def _item(value: Any) -> str:
+    """Write a value inside a list or mapping: texts always in double quotes, as people read lists."""
+    if isinstance(value, str) and not isinstance(value, Number):
+        return grammar.quote(value, '"')
+    return _text(value)
 
 
 def _argument(section: Section, path: tuple[str, ...], value: Any) -> str:
     """Return the argument of a leaf, or nothing where only the file can carry it."""
-    if any("." in part or not grammar.writable_key(part) for part in path):
-        return ""
     hydra_key = ".".join((section.hydra, *path))
+    if hydra_key.count(".") != len(path) or not grammar.writable_key(hydra_key):
+        return ""
     try:
         text = _text(value)
     except grammar.Unwritable:
@@ -199,4 +215,10 @@ def _yaml_letter(letter: str) -> str:
         return "\\" + letter
     if letter.isprintable() and code != 0xFEFF:
         return letter
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from rlaunch.codes import Code
 from rlaunch.model import Finding
 from rlaunch.skyrl.tree import count, look, placed, truth
 
@@ -23,7 +22,9 @@ ENGINES = "generator.num_inference_engines"
 TP_DEFAULT = 4
 """SkyRL's own default (skyrl-train 0.3.1, ppo_base_config.yaml); a recipe without the key gets it in
 writing, so that what was computed is what runs."""
-_TP, _PP, _DP = (f"inference_engine_{axis}_parallel_size" for axis in ("tensor", "pipeline", "data"))
+_TP, _PP, _DP = (
+    f"inference_engine_{axis}_parallel_size" for axis in ("tensor", "pipeline", "data")
+)
 
 
 class Role(NamedTuple):
@@ -106,7 +107,7 @@ def _optional(body: Mapping[str, Any], path: str) -> int | None:
 def budget(body: Mapping[str, Any], gpus_per_node: int, nodes_hint: int | None) -> Budget:
     """Return the GPUs and nodes of a recipe (`body` with overrides applied) on nodes of one size.
 
-    `nodes_hint` is what the operator asked for, or None. Faults are findings: `CODES`.
+    `nodes_hint` is what the operator asked for, or None. Faults are findings.
     """
     from rlaunch.skyrl import packing
 
@@ -125,7 +126,9 @@ def budget(body: Mapping[str, Any], gpus_per_node: int, nodes_hint: int | None) 
     return packing.judge(draft, shape, gpus_per_node, nodes_hint)
 
 
-def reshape(body: Mapping[str, Any], gpus_per_node: int) -> tuple[Mapping[str, Any], tuple[Finding, ...]]:
+def reshape(
+    body: Mapping[str, Any], gpus_per_node: int
+) -> tuple[Mapping[str, Any], tuple[Finding, ...]]:
     """Lay a placement that was written for nodes of another size on nodes of this one.
 
     The world size stays: 8 nodes × 4 GPUs become 4 × 8. What does not come out even is left as it is
@@ -133,7 +136,10 @@ def reshape(body: Mapping[str, Any], gpus_per_node: int) -> tuple[Mapping[str, A
     """
     notes = []
     for role in ROLES:
-        nodes_key, gpus_key = f"{PLACEMENT}.{role}_num_nodes", f"{PLACEMENT}.{role}_num_gpus_per_node"
+        nodes_key, gpus_key = (
+            f"{PLACEMENT}.{role}_num_nodes",
+            f"{PLACEMENT}.{role}_num_gpus_per_node",
+        )
         nodes, gpus = _optional(body, nodes_key), _optional(body, gpus_key)
         if nodes is None or gpus is None or gpus == gpus_per_node or nodes * gpus % gpus_per_node:
             continue
@@ -151,14 +157,20 @@ def reshape(body: Mapping[str, Any], gpus_per_node: int) -> tuple[Mapping[str, A
 
 def _bad_numbers(body: Mapping[str, Any]) -> list[Finding]:
     keys = [f"{PLACEMENT}.{r}_num_{n}" for r in ROLES for n in ("nodes", "gpus_per_node")]
-    keys += [f"{s}.{k}" for s in ("generator", "teacher") for k in (_TP, _PP, _DP, "num_inference_engines")]
+    keys += [
+        f"{s}.{k}"
+        for s in ("generator", "teacher")
+        for k in (_TP, _PP, _DP, "num_inference_engines")
+    ]
     found = []
     for key in keys:
         value = look(body, key)
         if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
             continue
         message = f"`{key}` is `{value}` and has to be a whole number of at least 1"
-        found.append(Finding("error", "skyrl.not-a-count", message, key, f"`{key.rpartition('.')[2]}: 1`"))
+        found.append(
+            Finding("error", "skyrl.not-a-count", message, key, f"`{key.rpartition('.')[2]}: 1`")
+        )
     return found
 
 
@@ -168,7 +180,9 @@ def _without_gpus(body: Mapping[str, Any], gpus_per_node: int, hint: int | None)
     if look(body, "entrypoint") == "rlaunch.smoke":
         if hint is not None and written is not None and hint != written:
             message = f"the recipe is written for {written} nodes, and {hint} are asked for"
-            return Budget(None, 0, (), (_nodes_error(message, f"`--num-nodes {written}`, or leave it out"),))
+            return Budget(
+                None, 0, (), (_nodes_error(message, f"`--num-nodes {written}`, or leave it out"),)
+            )
         return Budget(written or hint or 1, 0, (), (), colocated=True)
     message = "the recipe needs GPUs, and a node of this cluster has none"
     hint_text = "`--gpus_per_node 8` (on `local` they are only counted), or another `--cluster`"
@@ -188,7 +202,9 @@ def _learners(body: Mapping[str, Any], nodes: int, gpus: int, colocated: bool) -
     policy = Role("policy", nodes, gpus)
     roles = [policy]
     algorithm = "trainer.algorithm"
-    if truth(body, f"{algorithm}.use_kl_loss", True) or truth(body, f"{algorithm}.use_kl_in_reward"):
+    if truth(body, f"{algorithm}.use_kl_loss", True) or truth(
+        body, f"{algorithm}.use_kl_in_reward"
+    ):
         shared = colocated or truth(body, f"{PLACEMENT}.colocate_policy_ref", True)
         ref_nodes = count(body, f"{PLACEMENT}.ref_num_nodes", nodes)
         ref_gpus = count(body, f"{PLACEMENT}.ref_num_gpus_per_node", gpus)
@@ -206,7 +222,10 @@ def _colocated(body: Mapping[str, Any], shape: Shape, gpn: int, hint: int | None
     gpus = shape.policy_gpus or gpn
     nodes = shape.policy_nodes or max(1, (hint or 1) - -(-extra // gpn))
     engines = shape.engines or max(1, nodes * gpus // shape.per_engine)
-    roles = (*_learners(body, nodes, gpus, True), Role("engines", engines, shape.per_engine, "policy"))
+    roles = (
+        *_learners(body, nodes, gpus, True),
+        Role("engines", engines, shape.per_engine, "policy"),
+    )
     findings = []
     if engines * shape.per_engine != nodes * gpus:
         key = ENGINES if shape.engines else f"generator.{_TP}"
@@ -215,7 +234,11 @@ def _colocated(body: Mapping[str, Any], shape: Shape, gpn: int, hint: int | None
             f"colocated engines take {engines}×{shape.per_engine} = {engines * shape.per_engine} GPUs, "
             f"and the policy that they share has {nodes}×{gpus} = {nodes * gpus}"
         )
-        fix = f"`num_inference_engines: {right}`" if not rest else "choose a size that divides the GPUs"
+        fix = (
+            f"`num_inference_engines: {right}`"
+            if not rest
+            else "choose a size that divides the GPUs"
+        )
         findings.append(Finding("error", "skyrl.colocated-sum", message, key, fix))
     total = nodes * gpus + extra
     return Budget(None, total, (*roles, *teacher), tuple(findings), engines, True)
@@ -245,10 +268,14 @@ def _no_engines(
         fix = f"write the number: (nodes × {gpn} − {taken}) / {size}"
     else:
         number, rest = divmod(max(0, hint * gpn - taken), size)
-        message += f": {hint}×{gpn} − {taken} = {hint * gpn - taken} GPUs are left for engines of {size}"
+        message += (
+            f": {hint}×{gpn} − {taken} = {hint * gpn - taken} GPUs are left for engines of {size}"
+        )
         fix = f"`num_inference_engines: {number}`" if number else "ask for more nodes"
         fix += f" ({rest} GPUs stay idle)" if number and rest else ""
-    return Budget(None, 0, learners, (Finding("error", "skyrl.engines-missing", message, ENGINES, fix),))
+    return Budget(
+        None, 0, learners, (Finding("error", "skyrl.engines-missing", message, ENGINES, fix),)
+    )
 
 
 def _no_policy(shape: Shape, gpus: int, extra: int, gpn: int, hint: int | None) -> Budget:
@@ -258,21 +285,12 @@ def _no_policy(shape: Shape, gpus: int, extra: int, gpn: int, hint: int | None) 
     if hint is not None and shape.engines is not None:
         left = hint * gpn - extra - shape.engines * shape.per_engine
         nodes, rest = divmod(left, gpus)
-        message += f": {left} of {hint}×{gpn} GPUs are left of engines{' and teacher' if extra else ''}"
+        message += (
+            f": {left} of {hint}×{gpn} GPUs are left of engines{' and teacher' if extra else ''}"
+        )
         fix = f"`policy_num_nodes: {nodes}`" if nodes >= 1 and not rest else fix
     return Budget(None, 0, (), (Finding("error", "skyrl.policy-missing", message, key, fix),))
 
 
 def _nodes_error(message: str, hint: str) -> Finding:
     return Finding("error", "skyrl.nodes-mismatch", message, "", hint)
-
-
-CODES = (
-    Code("skyrl.not-a-count", "A size of the placement is no whole number of at least 1.\n\nNumbers in quotes are text."),
-    Code("skyrl.no-gpus", "A recipe for GPUs on nodes that have none.\n\nOnly the toy trainer (`entrypoint: rlaunch.smoke`) runs on CPUs."),
-    Code("skyrl.engines-missing", "Disaggregated, and the number of engines is null.\n\nDerived as nodes × GPUs / TP it would count the policy's GPUs too, and the run would wait for engines that never start. The hint has the number that fits."),
-    Code("skyrl.policy-missing", "Disaggregated, and the policy's node count is null.\n\nDerived as all nodes it would leave no GPU for the engines."),
-    Code("skyrl.colocated-sum", "Colocated engines do not take exactly the policy's GPUs.\n\nSkyRL asserts that engines × TP × PP × DP is the policy's world size when all models share GPUs."),
-    Code("skyrl.placement-reshaped", "The recipe's placement was written for nodes of another size.\n\nThe world size is kept and laid on whole nodes of this cluster. An override of the placement on the command line is taken as it is.", "note"),
-    Code("skyrl.nodes-mismatch", "The nodes that are asked for are not the recipe's.\n\n`--num-nodes` is optional: it is computed from the recipe. The message has the arithmetic."),
-)  # fmt: skip

@@ -17,9 +17,11 @@ LONGEST = 96 * 1024
 
 _BARE = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*\Z|\.{1,2}/[A-Za-z0-9_./-]*\Z", re.ASCII)
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
-_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z", re.ASCII)
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*\Z", re.ASCII)
 _TYPED = {"true", "false", "null", "inf", "nan"}
-_EXPONENT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+\Z", re.ASCII)
+_EXPONENT = re.compile(
+    r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+\Z", re.ASCII
+)
 
 
 class Unwritable(ValueError):  # noqa: N818  # it is a fact about a value, not a failure
@@ -60,15 +62,19 @@ def key(name: Any) -> str:
     return name
 
 
-def quote(text: str) -> str:
-    """Return text as a bare word where it reads back as that text, else in single quotes."""
+def quote(text: str, mark: str = "") -> str:
+    """Return text as a bare word where it reads back as that text, else in single quotes.
+
+    With `mark`, one of the two quotes, it always stands in those.
+    """
     if "\0" in text:
         raise Unwritable("it has a NUL byte, which no argument can carry")
-    if _BARE.match(text) and text.lower() not in _TYPED:
+    if not mark and _BARE.match(text) and text.lower() not in _TYPED:
         return text
-    escaped = re.sub(r"(\\*)'", lambda found: found[1] * 2 + r"\'", text)
+    mark = mark or "'"
+    escaped = re.sub(rf"(\\*){mark}", lambda found: f"{found[1] * 2}\\{mark}", text)
     tail = len(escaped) - len(escaped.rstrip("\\"))
-    return f"'{escaped}{chr(92) * tail}'"
+    return f"{mark}{escaped}{chr(92) * tail}{mark}"
 
 
 def is_exponent(text: str) -> bool:
@@ -81,4 +87,4 @@ def is_exponent(text: str) -> bool:
 
 def writable_key(dotted: str) -> bool:
     """Tell whether every part of a dotted key can stand on the left of `=`."""
-    return all(_PART.match(part) for part in dotted.split("."))
+    return _KEY.match(dotted) is not None

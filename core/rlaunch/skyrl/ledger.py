@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rlaunch.codes import Code
 from rlaunch.model import Entry, Finding, Recipe, Run
 from rlaunch.skyrl import entrypoints
 from rlaunch.skyrl.derive import Derived
@@ -14,8 +13,10 @@ from rlaunch.skyrl.emit import SECTIONS, Emitted, leaves
 from rlaunch.skyrl.overrides import Override
 from rlaunch.skyrl.tree import look
 
-MAPPINGS = ("config_groups", "trainer", "generator", "data", "rollout", "teacher", "terminal_bench", "extra_env",
-            "container")  # fmt: skip
+MAPPINGS = (
+    "config_groups", "trainer", "generator", "data", "rollout", "teacher", "terminal_bench", "extra_env",
+    "container",
+)  # fmt: skip
 TOP = ("entrypoint", *MAPPINGS)
 """Top-level keys of a recipe for agentic runs."""
 CONTAINER = ("sif", "binds", "overlays", "pydeps", "extra_env")
@@ -50,7 +51,7 @@ def _entrypoint(recipe: Recipe, entrypoint: Any) -> Finding:
 
 
 def _known(entrypoint: Any) -> tuple[str, ...]:
-    more = ("smoke",) if entrypoint == entrypoints.TOY else ()
+    more: tuple[str, ...] = ("smoke",) if entrypoint == entrypoints.TOY else ()
     more += () if entrypoints.is_agentic(entrypoint) else ("environment",)
     return (*TOP, *SETTINGS, *more)
 
@@ -62,7 +63,9 @@ def _top(recipe: Recipe, entrypoint: Any) -> Iterator[Finding]:
             continue
         if key in NEWER or key == "environment":
             message = f"`{key}` belongs to a newer schema of recipes, and would derive other keys"
-            hint = NEWER.get(key, "write the trainer's own keys; `environment` is for non-agentic entry points")
+            hint = NEWER.get(
+                key, "write the trainer's own keys; `environment` is for non-agentic entry points"
+            )
             yield Finding("error", "skyrl.newer-schema", message, recipe.at(key), hint)
         else:
             yield _unknown(recipe, key, key, known)
@@ -70,7 +73,9 @@ def _top(recipe: Recipe, entrypoint: Any) -> Iterator[Finding]:
 
 def _unknown(recipe: Recipe, path: str, name: str, known: Iterable[str]) -> Finding:
     near = difflib.get_close_matches(name.lower(), known, 1)
-    hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(f'`{k}`' for k in known)}"
+    hint = (
+        f"did you mean `{near[0]}`?" if near else f"known are {', '.join(f'`{k}`' for k in known)}"
+    )
     message = f"there is no key `{name}` here, and it would reach nobody"
     return Finding("error", "recipe.unknown-key", message, recipe.at(path), hint)
 
@@ -80,7 +85,13 @@ def _shapes(recipe: Recipe) -> Iterator[Finding]:
         value = recipe.body.get(key)
         if value is not None and not isinstance(value, Mapping) and key != "extra_env":
             message = f"`{key}` is not a mapping of keys to values"
-            yield Finding("error", "recipe.wrong-shape", message, recipe.at(key), f"write `{key}:` and its keys below")
+            yield Finding(
+                "error",
+                "recipe.wrong-shape",
+                message,
+                recipe.at(key),
+                f"write `{key}:` and its keys below",
+            )
     groups = recipe.body.get("config_groups")
     for group, name in groups.items() if isinstance(groups, Mapping) else ():
         if name is not None and not isinstance(name, str | list):
@@ -105,7 +116,11 @@ def ledger(
 
 class _Books:
     def __init__(
-        self, run: Run, emitted: Emitted, derived: tuple[Derived, ...], overrides: tuple[Override, ...]
+        self,
+        run: Run,
+        emitted: Emitted,
+        derived: tuple[Derived, ...],
+        overrides: tuple[Override, ...],
     ) -> None:
         self.run = run
         self.sent = {argument.key: argument for argument in (*emitted.groups, *emitted.arguments)}
@@ -169,7 +184,11 @@ class _Books:
         if value is None:
             return Entry(key, "dropped", "null-leaf: not set")
         reason = setting.reason if setting is not None else ""
-        return Entry(key, "dropped", f"environment-rule: {reason.removeprefix('dropped: ') or 'see findings'}")
+        return Entry(
+            key,
+            "dropped",
+            f"environment-rule: {reason.removeprefix('dropped: ') or 'see findings'}",
+        )
 
     def _setting(self, key: str, value: Any) -> Entry:
         if key == "entrypoint":
@@ -179,13 +198,7 @@ class _Books:
         if why:
             return Entry(key, "dropped", f"no-{head}-here: {why}")
         if value is None or value == {}:
-            return Entry(key, "dropped", self._empty(value).replace("the trainer's", "the cluster's"))
+            return Entry(
+                key, "dropped", self._empty(value).replace("the trainer's", "the cluster's")
+            )
         return Entry(key, "setting", f"{key}, read by the launcher")
-
-
-CODES = (
-    Code("recipe.entrypoint", "The recipe does not say what to start.\n\n`entrypoint` is a Python module or a short name."),
-    Code("recipe.unknown-key", "A key that nobody reads.\n\n70 of 401 real recipes had a section that an older launcher dropped without a word; four of them trained with the opposite of what they said."),
-    Code("recipe.wrong-shape", "A section has a value where keys are expected, or the other way round."),
-    Code("skyrl.newer-schema", "A key of the newer recipe schema, which derives a dozen others.\n\nrlaunch does not guess what it would derive: write the keys out."),
-)  # fmt: skip

@@ -19,7 +19,16 @@ _GROUP = r"[a-zA-Z_][a-zA-Z0-9_-]*(?:/[a-zA-Z_][a-zA-Z0-9_-]*)+"
 _HEAD = re.compile(rf"(\+\+|\+|~|)((?:{_GROUP}|{_DOTTED})(?:@{_DOTTED})?)(=[ \t]*|\Z)")
 SECTIONS = {"terminal_bench_config": "terminal_bench"}
 """Hydra's name of a section -> the recipe's, where they differ."""
-_BODY = ("trainer", "generator", "data", "terminal_bench", "teacher", "rollout", "environment", "smoke")
+_BODY = (
+    "trainer",
+    "generator",
+    "data",
+    "terminal_bench",
+    "teacher",
+    "rollout",
+    "environment",
+    "smoke",
+)
 
 
 class Override(NamedTuple):
@@ -82,7 +91,9 @@ def _no_head(text: str) -> OverrideError:
     column = key.end() if key else 0
     found = f"`{text[column]}`" if column < len(text) else "the end"
     before = f"`{text[:column]}`" if column else "a key is expected"
-    return OverrideError(f"{before + ' is followed by' if column else before + ', not'} {found}", column)
+    return OverrideError(
+        f"{before + ' is followed by' if column else before + ', not'} {found}", column
+    )
 
 
 class _Token(NamedTuple):
@@ -135,7 +146,11 @@ def _tokens(text: str, at: int) -> list[_Token]:
                 best = _Token(kind, found[0], at)
         if not best.text:
             open_quote = text[at] in "'\""
-            reason = "the quote is never closed" if open_quote else f"`{text[at]}` has to stand in quotes"
+            reason = (
+                "the quote is never closed"
+                if open_quote
+                else f"`{text[at]}` has to stand in quotes"
+            )
             raise OverrideError(reason, at)
         tokens.append(best)
         at += len(best.text)
@@ -156,9 +171,13 @@ class _Reader:
             return ""
         value = self._element(0)
         if self._kind() == ",":
-            raise self._fault("this would become a sweep over several runs; quote it, or write `[…]`")
+            raise self._fault(
+                "this would become a sweep over several runs; quote it, or write `[…]`"
+            )
         if self._kind():
-            raise self._fault(f"`{self.tokens[self.place].text.strip()}` is not expected here; quote the value")
+            raise self._fault(
+                f"`{self.tokens[self.place].text.strip()}` is not expected here; quote the value"
+            )
         return value
 
     def _kind(self, ahead: int = 0) -> str:
@@ -190,7 +209,11 @@ class _Reader:
             case "word" if self._kind(1) == "(":
                 name = self.tokens[self.place].text
                 sweep = name in {"choice", "range", "interval", "glob", "sort", "shuffle", "tag"}
-                what = "this would become a sweep over several runs" if sweep else "functions are not read here"
+                what = (
+                    "this would become a sweep over several runs"
+                    if sweep
+                    else "functions are not read here"
+                )
                 raise self._fault(f"`{name}(…)`: {what}; write the value itself, or quote it")
         return self._words(_VALUE_KINDS)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rlaunch.codes import Code
 from rlaunch.model import Finding
 from rlaunch.skyrl.geometry import PLACEMENT, Budget, Role, Shape
 
@@ -40,9 +39,8 @@ def _too_wide(draft: Budget, shape: Shape, gpn: int) -> list[Finding]:
             found.append(Finding("error", "skyrl.tp-crosses-node", message, key, fix))
     if shape.policy_gpus and shape.policy_gpus > gpn:
         key = f"{PLACEMENT}.policy_num_gpus_per_node"
-        message = (
-            f"the policy's {shape.policy_nodes or 1}×{shape.policy_gpus} GPUs do not come out even on nodes of {gpn}"
-        )
+        written = f"{shape.policy_nodes or 1}×{shape.policy_gpus}"
+        message = f"the policy's {written} GPUs do not come out even on nodes of {gpn}"
         fix = f"choose a world size that {gpn} divides"
         found.append(Finding("error", "skyrl.policy-too-wide", message, key, fix))
     return found
@@ -62,7 +60,9 @@ def _fits(draft: Budget, shape: Shape, gpn: int, nodes: int) -> bool:
         if role.shares:
             continue
         size = role.size
-        if role.name == "engines":  # pipeline and data ranks may lie on other nodes, a TP group may not
+        if (
+            role.name == "engines"
+        ):  # pipeline and data ranks may lie on other nodes, a TP group may not
             groups = role.gpus // shape.tp
             size = shape.tp
         else:
@@ -84,8 +84,12 @@ def _take(free: list[int], groups: int, size: int, *, spread: bool) -> bool:
 
 
 def _mismatch(draft: Budget, needed: int, gpn: int, hint: int) -> Finding:
-    message = f"the recipe needs {draft.arithmetic()} = {_nodes(needed, draft.total, gpn)}, not {hint}"
-    return Finding("error", "skyrl.nodes-mismatch", message, "", f"`--num-nodes {needed}`, or leave it out")
+    message = (
+        f"the recipe needs {draft.arithmetic()} = {_nodes(needed, draft.total, gpn)}, not {hint}"
+    )
+    return Finding(
+        "error", "skyrl.nodes-mismatch", message, "", f"`--num-nodes {needed}`, or leave it out"
+    )
 
 
 def _nodes(needed: int, total: int, gpn: int) -> str:
@@ -107,17 +111,16 @@ def _fragmented(draft: Budget, needed: int, least: int, gpn: int, shape: Shape) 
 
 def _left_over(draft: Budget, needed: int, gpn: int) -> Finding:
     idle = needed * gpn - draft.total
-    message = f"{draft.arithmetic()} on {needed} nodes of {gpn}: {idle} of {needed * gpn} GPUs stay idle"
-    fix = "nodes are whole; add engines, or take fewer" if _has_engines(draft.roles) else "nodes are whole"
+    message = (
+        f"{draft.arithmetic()} on {needed} nodes of {gpn}: {idle} of {needed * gpn} GPUs stay idle"
+    )
+    fix = (
+        "nodes are whole; add engines, or take fewer"
+        if _has_engines(draft.roles)
+        else "nodes are whole"
+    )
     return Finding("warning", "skyrl.gpus-left-over", message, PLACEMENT, fix)
 
 
 def _has_engines(roles: tuple[Role, ...]) -> bool:
     return any(role.name == "engines" and not role.shares for role in roles)
-
-
-CODES = (
-    Code("skyrl.tp-crosses-node", "A tensor-parallel group is larger than a node.\n\nEngines decode over NVLink inside one node; groups across nodes were refused by the process group or crept."),
-    Code("skyrl.policy-too-wide", "The policy asks for more GPUs per node than a node has, and its world size does not fill whole nodes.\n\nThe older launcher cut the number down without a word, which changed the world size."),
-    Code("skyrl.gpus-left-over", "Whole nodes have more GPUs than the roles take.\n\nThey are paid for and idle. The message has the arithmetic.", "warning"),
-)  # fmt: skip

@@ -1,0 +1,182 @@
+"""Rules of `--skyrl_override`, and of what the recipe's nulls and variables become. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from rlaunch.codes import rule
+from rlaunch.skyrl.case import Case, Fault
+from rlaunch.skyrl.emit import SECTIONS, prefix
+from rlaunch.skyrl.names import ENV_NAMES, FAMILIES
+from rlaunch.skyrl.tree import MISSING, look
+
+_SECTION = {section.recipe: section for section in SECTIONS}
+
+
+@rule("skyrl.override-derived", level="warning")
+def override_replaces_a_decision(case: Case) -> Iterator[Fault]:
+    """An override changes a value that rlaunch decides itself; the override wins.
+
+    Paths, data, the model's name and the placement are derived so that they agree with one another.
+    """
+    derived = {item.key: item for item in case.derived}
+    for override in case.overrides:
+        item = derived.get(override.recipe_key)
+        if item is not None and item.value != override.value:
+            message = (
+                f"`{override.key}` would be `{item.value}` ({item.why}), and the override wins"
+            )
+            yield Fault(
+                f"--skyrl_override {override.text}", message, "leave it out, unless it is meant"
+            )
+
+
+@rule("skyrl.override-deletes", level="warning")
+def override_deletes(case: Case) -> Iterator[Fault]:
+    """`~key` takes a key out of the composed configuration, so that the trainer finds none at all.
+
+    That is neither null nor the default: reading the key fails, unless the trainer asks whether it is there.
+    """
+    for override in case.overrides:
+        if override.deletes:
+            message = f"`{override.text}` deletes the key; it is neither null nor the default then"
+            yield Fault(
+                f"--skyrl_override {override.text}", message, f"`{override.key}=null` sends null"
+            )
+
+
+@rule("skyrl.override-exists")
+def override_adds_what_exists(case: Case) -> Iterator[Fault]:
+    """`+key=value` for a key that the recipe sends already: Hydra refuses to add it twice."""
+    for override in case.overrides:
+        written = look(case.run.recipe.body, override.recipe_key)
+        if (
+            override.prefix == "+"
+            and "." in override.key
+            and written is not None
+            and not isinstance(written, dict)
+        ):
+            message = f"`{override.key}` is in the recipe already, and `+` only adds"
+            yield Fault(f"--skyrl_override {override.text}", message, f"`++{override.text[1:]}`")
+
+
+@rule("skyrl.override-adds")
+def override_changes_what_is_open(case: Case) -> Iterator[Fault]:
+    """A plain override of a key that Hydra has to be allowed to add.
+
+    Below `engine_init_kwargs` and its like, and in `teacher`, the base configuration has no keys, so a plain
+    `key=value` fails minutes after the GPUs were given. `++` adds or changes.
+    """
+    for override in case.overrides:
+        section = _SECTION.get(override.recipe_key.partition(".")[0])
+        if section is None or override.prefix or "." not in override.key or case.toy:
+            continue
+        needed = prefix(section, override.key)
+        sent = look(case.run.recipe.body, override.recipe_key, MISSING) not in (MISSING, None)
+        if (
+            needed == "++"
+            and not sent
+            and override.recipe_key not in {item.key for item in case.derived}
+        ):
+            message = (
+                f"the base configuration has no `{override.key}`, so a plain override cannot add it"
+            )
+            yield Fault(f"--skyrl_override {override.text}", message, f"`++{override.text}`")
+
+
+@rule("skyrl.override-section")
+def override_names_a_section(case: Case) -> Iterator[Fault]:
+    """An override of a section that only a recipe has: Hydra does not know it.
+
+    `terminal_bench` is called `terminal_bench_config` there; `container` and `extra_env` are the launcher's.
+    """
+    for override in case.overrides:
+        head, dot, rest = override.key.partition(".")
+        if not dot or head not in {"terminal_bench", "container", "extra_env", "config_groups"}:
+            continue
+        hint = (
+            f"`{override.prefix}terminal_bench_config.{rest}=…`"
+            if head == "terminal_bench"
+            else "change the recipe"
+        )
+        hint = f"`--set env.{rest}=…`" if head == "extra_env" else hint
+        yield Fault(
+            f"--skyrl_override {override.text}",
+            f"`{head}` is no section of the trainer's configuration",
+            hint,
+        )
+
+
+@rule("skyrl.null-default", level="note")
+def nulls_become_defaults(case: Case) -> Iterator[Fault]:
+    """Null leaves of the recipe are not sent, so the trainer's default applies, which is not null.
+
+    `max_grad_norm: null` stands in 24 real recipes and means 1.0 in effect. `!null` in the recipe, or
+    `--skyrl_override KEY=null`, sends null.
+    """
+    decided = {item.key for item in case.derived} | {
+        override.recipe_key for override in case.overrides
+    }
+    nulls = [k for k, v in case.leaves if v is None and k not in decided and k not in _SECTION]
+    if nulls:
+        names = ", ".join(f"`{key}`" for key in nulls)
+        yield Fault(
+            nulls[0], f"null, so the trainer's default applies: {names}", "`!null` sends null"
+        )
+
+
+@rule("skyrl.served-name", level="note")
+def served_name_is_replaced(case: Case) -> Iterator[Fault]:
+    """The recipe's `served_model_name` belongs to another model than the one that is launched.
+
+    The trainer asks the engines for the last part of the model's path, so that part is served.
+    """
+    key = "generator.engine_init_kwargs.served_model_name"
+    written = look(case.run.recipe.body, key)
+    for item in case.derived:
+        if item.key == key and written not in (None, item.value):
+            yield Fault(
+                key,
+                f"`{written}` is replaced by `{item.value}`, the model that is launched",
+                "take it out",
+            )
+
+
+@rule("skyrl.env-near-miss", level="warning")
+def variables_are_spelt_right(case: Case) -> Iterator[Fault]:
+    """A variable that is nearly one that the trainer reads.
+
+    A misspelt guard is not an error for anybody: it is merely never read.
+    """
+    for name in sorted(case.env):
+        if name in ENV_NAMES or not name.upper().startswith(FAMILIES):
+            continue
+        near = difflib.get_close_matches(name.upper(), ENV_NAMES, 1, 0.9)
+        if near and near[0] != name and not _sibling(name, near[0]):
+            key = next(
+                (
+                    s
+                    for s in ("extra_env", "container.extra_env")
+                    if f"{s}.{name}" in case.run.recipe.marks
+                ),
+                "",
+            )
+            place = f"{key}.{name}" if key else f"--set env.{name}"
+            yield Fault(
+                place,
+                f"`{name}` is read by nobody that is known here",
+                f"did you mean `{near[0]}`?",
+            )
+
+
+def _sibling(name: str, known: str) -> bool:
+    """Tell whether two names differ by a whole word, as a family's members do."""
+    ours, theirs = name.split("_"), known.split("_")
+    return len(ours) != len(theirs) and (set(theirs) < set(ours))
+
+
+RULES = (
+    override_replaces_a_decision, override_deletes, override_adds_what_exists, override_changes_what_is_open,
+    override_names_a_section, nulls_become_defaults, served_name_is_replaced, variables_are_spelt_right,
+)  # fmt: skip
