@@ -189,7 +189,8 @@ def _metadata(folder: str) -> Iterator[tuple[str, str]]:
     for entry in entries:
         stem, _, kind = entry.rpartition(".")
         if kind in {"dist-info", "egg-info"}:
-            yield stem.partition("-")[0], f"{folder}/{entry}/entry_points.txt"
+            name = stem.partition("-")[0].replace("_", "-")  # wheels write `_` for `-`
+            yield name, f"{folder}/{entry}/entry_points.txt"
 
 
 def _entries(text_file: str, group: str) -> Iterator[tuple[str, str]]:

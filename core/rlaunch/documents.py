@@ -104,7 +104,9 @@ def plan_from_json(document: Any) -> Plan:
         for key, value in document.items()
         if key not in ("schema", "digest", "provenance")
     }
-    rest["run"] = {**document.get("run", {}), "provenance": document.get("provenance")}
+    run = document.get("run")
+    if isinstance(run, dict):
+        rest["run"] = {**run, "provenance": document.get("provenance")}
     return _validate(rest)
 
 

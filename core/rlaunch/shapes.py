@@ -158,7 +158,11 @@ class RungDocument(NamedTuple):
     proves: str
     reached: bool
     evidence: tuple[str, ...]
-    """Literal lines."""
+    """Literal lines, a few of them."""
+    seen: int
+    """Lines that matched in all."""
+    missing: tuple[int, ...]
+    """Ranks without a line, where every rank must have one."""
     absence: str
     """What it means that it was not reached; empty where it was."""
 

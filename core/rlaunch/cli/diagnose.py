@@ -45,6 +45,8 @@ def _lines(found: "Diagnosis") -> Iterator[str]:
     for rung in summary.rungs(found):
         yield f"[{'x' if rung.reached else ' '}] {rung.rung} {rung.name}: {rung.proves}"
         yield from (f"      {line}" for line in rung.evidence[:SHOWN])
+        if rung.missing:
+            yield f"      missing on rank {', '.join(map(str, rung.missing))}"
         if rung.absence:
             yield f"      not seen: {rung.absence}"
     for one in found.findings:

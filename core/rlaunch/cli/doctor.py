@@ -5,7 +5,10 @@ from rlaunch.cli.flags import Json
 
 
 def command(json: Json = False) -> int:
-    """Check this installation: versions, plugins, profiles, state, git, Ray."""
+    """Check this installation.
+
+    Versions, plugins, profiles, the state directory, git, Ray; 3 where something is wrong.
+    """
     from rlaunch import doctor
     from rlaunch.cli.speak import Voice, table
 

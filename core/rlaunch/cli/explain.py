@@ -20,7 +20,10 @@ def command(
     cluster: Cluster = "",
     json: Json = False,
 ) -> int:
-    """Explain a code (`env.dollar`) or a setting (`cpu`, with --cluster for another cluster's value)."""
+    """Explain a code or a setting.
+
+    `env.dollar` is a code; `cpu` is a setting, with --cluster that cluster's.
+    """
     from rlaunch import explain
     from rlaunch.cli.speak import Voice
 

@@ -284,8 +284,8 @@ def request(flags: PlanFlags, typed: Mapping[str, str]) -> Request:
 def spelling(ctx: Any) -> dict[str, str]:
     """Return parameter -> flag as it was typed, of everything that was given on the command line."""
     typed: list[str] = ctx.meta["rlaunch.typed"]
-    words = {word.partition("=")[0] for word in typed if word.startswith("--")}
-    written = {word.replace("_", "-"): word for word in words}
+    words = [word.partition("=")[0] for word in typed if word.startswith("--")]
+    written = {word.replace("_", "-"): word for word in words}  # of two, the last is what counted
     return {
         str(param.name): written[flag]
         for param in ctx.command.params

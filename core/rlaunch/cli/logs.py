@@ -34,7 +34,10 @@ def command(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document for each line.")] = False,
 ) -> int:
-    """Print a run's output: all of it, each line with its rank unless one rank was asked for."""
+    """Print a run's output.
+
+    All of it, each line with its rank before it unless one rank was asked for.
+    """
     import gc
 
     from rlaunch import flow

@@ -19,7 +19,10 @@ def command(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     json: Json = False,
 ) -> int:
-    """Stop one run and nothing else. Stopping an ended or absent run is no error."""
+    """Stop one run.
+
+    Asks first. Stopping an ended or absent run is no error.
+    """
     from rlaunch import flow
     from rlaunch.cli.jobs import world_for
     from rlaunch.cli.speak import Voice, status_line

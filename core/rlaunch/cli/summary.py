@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rlaunch.shapes import RungDocument, Summary
 
 if TYPE_CHECKING:
+    from rlaunch.ladder import Rung
     from rlaunch.model import Plan
     from rlaunch.watching import Diagnosis
 
@@ -56,8 +57,7 @@ def lines(made: Summary, found: Diagnosis) -> Iterator[str]:
 
 def verdict(found: Diagnosis) -> tuple[str, tuple[str, ...]]:
     """Return the verdict and its reasons."""
-    judged: Any = found.verdict
-    return str(judged.word), tuple(judged.reasons)
+    return found.verdict.word, found.verdict.reasons
 
 
 def rungs(found: Diagnosis) -> tuple[RungDocument, ...]:
@@ -65,11 +65,18 @@ def rungs(found: Diagnosis) -> tuple[RungDocument, ...]:
     return tuple(_rung(rung) for rung in found.rungs)
 
 
-def _rung(rung: Any) -> RungDocument:
+def _rung(rung: Rung) -> RungDocument:
     of = rung.milestone
-    lines = tuple(line.text for line in rung.lines)
-    absence = "" if rung.reached else of.absence
-    return RungDocument(of.rung, of.name, of.proves, rung.reached, lines, absence)
+    return RungDocument(
+        of.rung,
+        of.name,
+        of.proves,
+        rung.reached,
+        evidence=tuple(line.text for line in rung.lines),
+        seen=rung.seen,
+        missing=rung.missing,
+        absence="" if rung.reached else of.absence,
+    )
 
 
 def climbed(found: Diagnosis) -> tuple[int, int]:

@@ -35,10 +35,12 @@ def words(error: Any, args: Sequence[str]) -> tuple[str, str]:
             for flag in (*param.opts, *param.secondary_opts)
         ]
         near = get_close_matches(error.option_name.replace("_", "-"), known, n=1)
-        return (
-            f"there is no flag `{error.option_name}`",
-            f"did you mean `{near[0]}`?" if near else "",
+        typed = (word.partition("=")[0] for word in args)
+        name = next(
+            (word for word in typed if word.replace("_", "-") == error.option_name),
+            error.option_name,
         )
+        return f"there is no flag `{name}`", f"did you mean `{near[0]}`?" if near else ""
     command = next((word for word in args[1:] if word in COMMANDS), None)
     late = f"a command comes first: `rlaunch {command} …`" if command else ""
     if kind == "MissingParameter":
