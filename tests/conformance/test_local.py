@@ -72,11 +72,10 @@ class LocalBench(Bench):
         (run_dir / "logs" / "1" / "0.log").write_text("2026-01-02T03:04:05.000Z one line\n")
         alive = word.partition(",")[0] in LIVE and word != LOST
         supervisor = proc.identify(self._sleeper.pid) if alive else proc.Process(2**22 - 1, 1, "")
-        state = statefile.to_json(
-            statefile.Snapshot(name, State.RUNNING, since="2026-01-02T03:04:05Z", attempt=1, supervisor=supervisor)
-        )  # fmt: skip
-        state["state"] = word.partition(",")[0]
-        (run_dir / statefile.STATE).write_text(json.dumps(state))
+        at = "2026-01-02T03:04:05Z"
+        state = statefile.Snapshot(name, State.RUNNING, "", at, 1, supervisor=supervisor)
+        said = {**statefile.to_json(state), "state": word.partition(",")[0]}
+        (run_dir / statefile.STATE).write_text(json.dumps(said))
         return JobRef("local", name)
 
     def faults(self) -> Iterable[str]:

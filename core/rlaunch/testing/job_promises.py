@@ -98,5 +98,6 @@ class JobPromises:
 
 def _told(job: Ended) -> probe.Told:
     told = probe.read(line.text for line in job.lines)
-    assert len(told) == 1, f"the probe spoke {len(told)} times; the log: {job.lines[-20:]}"
+    tail = "\n".join(line.text for line in job.lines[-20:])
+    assert len(told) == 1, f"the probe spoke {len(told)} times; the log ends with:\n{tail}"
     return told[0]

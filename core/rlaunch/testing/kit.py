@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -119,7 +120,8 @@ class Kit:
 
     def job(self, mode: str, *, nodes: int = 1) -> Plan:
         """Plan a job of the probe: `mode` is an exit code, or `hang`."""
-        run = self.with_canary(self.run)._replace(nodes=nodes, env={**self.run.env, **ENV})
+        run = self.with_canary(renamed(self.run))
+        run = run._replace(nodes=nodes, env={**run.env, **ENV})
         names = [*run.env, "KIT_CANARY"]
         command = Command(argv=probe.command(run.python, mode, names, WORDS))
         seen = self.cluster.observe(run)
@@ -161,6 +163,13 @@ class Kit:
         from rlaunch import explain
 
         return {name: code.page for name, code in explain.codes((self.plugin,)).items()}
+
+
+def renamed(run: Run) -> Run:
+    """Return the run under an id of its own: two jobs of one id are two submits of one run."""
+    fresh = f"{run.name}-{secrets.token_hex(4)}"
+    paths = run.paths._make(path.replace(run.id, fresh) for path in run.paths)
+    return run._replace(id=fresh, paths=paths)
 
 
 def as_written(run: Run) -> Run:

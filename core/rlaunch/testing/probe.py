@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 MARK = "rlaunch-probe "
+"""Put together at run time in `SOURCE`: a log that shows the command has no such line."""
 
 SOURCE = """\
 import hashlib, json, os, sys, time
@@ -25,7 +26,7 @@ except OSError:
     pairs = list(os.environb.items())
 seen = {name: [tell(v) for k, v in pairs if k == name.encode()] for name in names}
 said = {"argv": [tell(os.fsencode(w)) for w in words], "env": seen, "cwd": os.getcwd()}
-print("rlaunch-probe " + json.dumps(said), flush=True)
+print("rlaunch-" + "probe " + json.dumps(said), flush=True)
 if mode == "hang":
     time.sleep(3600)
 sys.exit(int(mode))
