@@ -361,6 +361,8 @@ class RunFacts(NamedTuple):
     env: Mapping[str, str] = {}
     profile: Mapping[str, Any] = {}
     storage: str = ""
+    skyrl_ref: str | None = None
+    """The revision of SkyRL that the run asked for; None where it asked for none, or nobody knows."""
 
 
 class Milestone(NamedTuple):
@@ -377,6 +379,8 @@ class Milestone(NamedTuple):
     """What it means when the line never comes."""
     when: bool = True
     """False: the rung does not apply to this run."""
+    by_trials: bool = False
+    """True: completed trials (`Evidence.trials`) are evidence too."""
 
 
 class Evidence(NamedTuple):

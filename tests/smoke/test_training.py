@@ -15,6 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from rlaunch.ladder import climb, judge
+from rlaunch.model import Evidence, JobRef, LogLine, RunFacts, State, Status
+from rlaunch.skyrl.diagnosis import diagnose
+from rlaunch.skyrl.milestones import milestones
+
 from .conftest import Train, clean_environment
 
 pytestmark = pytest.mark.gang
@@ -96,6 +101,24 @@ def test_it_prints_the_lines_of_the_ladder(trained: Trained) -> None:
     ]
     assert None not in places
     assert places == sorted(places, key=lambda place: place or 0)
+
+
+def test_it_climbs_the_ladder_to_its_top(trained: Trained) -> None:
+    """With the agents' lines before it, the toy's output reaches every rung and looks healthy."""
+    agent = "[rlaunch-node] rank={}/2 attempt=0 {}"
+    before = [agent.format(n, "train_data staged to node-local paths: ['/d']") for n in (0, 1)]
+    before.append(agent.format(0, "All 2 Ray node(s) joined. Resources: {}"))
+    lines = tuple(LogLine(text) for text in (*before, *trained.out.splitlines()))
+    facts = RunFacts(JobRef("local", "r-1"), "r-1", nodes=2, arguments=("py", "rlaunch-smoke.pyz"))
+    for state, word in ((State.RUNNING, "progressing"), (State.SUCCEEDED, "succeeded")):
+        states = (Status(JobRef("local", "r-1"), state),)
+        evidence = Evidence(facts, states, lines, "2026-07-08T10:30:00Z", 1536)
+        rungs = climb(milestones(facts), evidence)
+        assert [rung.milestone.rung for rung in rungs if rung.reached] == [2, 3, 4, 5, 7, 8]
+        assert len(rungs) == 6
+        findings = tuple(diagnose(evidence))
+        assert findings == ()
+        assert judge(rungs, evidence, findings).word == word
 
 
 def test_every_engine_reports_work_that_it_did(trained: Trained) -> None:
