@@ -190,6 +190,25 @@ def test_a_live_runs_name_is_refused(rl: Rl, scripted: Any, launch: Launch):
     assert len(scripted.asked) == 1
 
 
+def test_a_record_that_cannot_be_used_never_stops_a_launch(
+    rl: Rl, scripted: Any, launch: Launch, home: Path
+):
+    """Corrupt: moved aside. Not to be opened at all: the run is waited for all the same. One warning."""
+    state = home / ".local" / "state" / "rlaunch"
+    state.mkdir(parents=True)
+    (state / "runs.sqlite").write_bytes(b"not a database" * 100)
+    said = rl(*launch, "--no-wait")
+    assert said.code == 0, said.err
+    assert said.err.count("warning[core.run-record-corrupt]") == 1
+    (state / "runs.sqlite").unlink()
+    (state / "runs.sqlite").mkdir()
+    scripted.states(RUN, ("SUCCEEDED", "", 1, 0))
+    said = rl(*launch, "--interval", "0.01")
+    assert said.code == 0, said.err
+    assert said.err.count("warning[core.run-record-unusable]") == 1
+    assert "SUCCEEDED" in said.out
+
+
 def test_secrets_are_sent_by_name_only(rl: Rl, scripted: Any, launch: Launch, tmp_path: Path):
     """A value from the secrets file is in no output, while the cluster was given it."""
     file = tmp_path / "secrets.env"

@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -111,6 +112,33 @@ def test_a_level_is_coloured_on_a_terminal_unless_told_otherwise(home: Path, scr
     assert code == 3
     assert "\x1b[31merror\x1b[0m[run.unknown]" in shown
     assert "\x1b" not in on_terminal(argv, {**env, "NO_COLOR": "1"})[1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "state"),
+    [([], "RUNNING"), (["--kill-on-interrupt"], "KILLED")],
+    ids=["detach", "kill"],
+)
+def test_a_real_interrupt_detaches_or_stops(
+    home: Path, scripted: Any, launch: Any, flags: list[str], state: str
+):
+    """SIGINT of the waiting process: exit 130, and the job goes on unless it was to be killed."""
+    scripted.states(["RUNNING", "", 1, None])
+    process = subprocess.Popen(
+        [sys.executable, "-c", CHILD, *launch, "--interval", "0.1", *flags],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment(home, scripted.folder), cwd=ROOT,
+    )  # fmt: skip
+    assert process.stdout is not None
+    while "RUNNING" not in (line := process.stdout.readline()):
+        assert line, "it ended before it ran"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert ("detached" in err) is (state == "RUNNING")
+    assert ("KILLED" in out) is (state == "KILLED")
+    assert ("stop" in scripted.asked[-1]) is (state == "KILLED")
 
 
 @pytest.mark.parametrize(("answer", "code", "asked"), [(b"y\n", 0, 2), (b"\n", 3, 1)])

@@ -43,10 +43,10 @@ def command(
 def _check(voice: "Voice", file: str) -> int:
     """Validate one profile file. Raises what is wrong with it."""
     from rlaunch.choose import choose
-    from rlaunch.cli.jobs import world_for
+    from rlaunch.cli.opening import world_for
 
     name = file if "/" in file or file.endswith((".yaml", ".yml")) else f"./{file}"
-    chosen = choose(world_for(voice), name)
+    chosen = choose(world_for(voice, artifacts=False), name)
     voice.show(chosen.findings)
     profile = chosen.layered.profile
     if voice.json:

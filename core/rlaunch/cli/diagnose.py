@@ -17,11 +17,11 @@ SHOWN = 3
 def command(job: Job, json: Json = False) -> int:
     """Say how far a run has come, with the lines that prove it."""
     from rlaunch import flow
-    from rlaunch.cli.jobs import world_for
+    from rlaunch.cli.opening import world_for
     from rlaunch.cli.speak import Voice
 
     voice = Voice(json=json)
-    world = world_for(voice)
+    world = world_for(voice, artifacts=False)
     target = flow.find(world, job)
     found = flow.diagnose(world, target)
     if json:

@@ -37,10 +37,10 @@ def command(
 
 def _setting(voice: "Voice", name: str, cluster: str) -> "Page | None":
     from rlaunch import explain
-    from rlaunch.cli.jobs import world_for
+    from rlaunch.cli.opening import world_for
     from rlaunch.discovery import names
 
-    world = world_for(voice)
+    world = world_for(voice, artifacts=False)
     installed = names()
     usual = str(world.user.get("cluster", "")) or (
         "local" if "local" in installed else next(iter(installed), "")

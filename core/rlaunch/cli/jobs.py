@@ -8,7 +8,6 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlaunch.cli.speak import Voice
     from rlaunch.watching import Job as Found
     from rlaunch.world import World
 
@@ -33,13 +32,6 @@ Jobs = Annotated[
         metavar="[JOB]...", help=f"{_ABOUT} [every open run of the record]", autocompletion=recorded
     ),
 ]
-
-
-def world_for(voice: "Voice") -> "World":
-    """Read this machine for a command that asks about jobs; it plans nothing, so no zipapp is made."""
-    from rlaunch import flow
-
-    return flow.World.here(report=voice.report, artifacts=False)
 
 
 def found(world: "World", names: "Sequence[str]") -> list["Found"]:

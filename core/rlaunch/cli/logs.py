@@ -41,11 +41,11 @@ def command(
     import gc
 
     from rlaunch import flow
-    from rlaunch.cli.jobs import world_for
+    from rlaunch.cli.opening import world_for
     from rlaunch.cli.speak import Voice
 
     voice = Voice(json=json)
-    world = world_for(voice)
+    world = world_for(voice, artifacts=False)
     gc.enable()
     moment = since_when(since, world.clock.now()) if since else None
     lines = flow.logs(

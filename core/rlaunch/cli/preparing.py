@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 def prepare(voice: Voice, flags: PlanFlags, asked: Request) -> tuple[World, Prepared]:
     """Read this machine and take the request as far as it goes without sending anything."""
     from rlaunch import flow
+    from rlaunch.cli.opening import world_for
 
-    world = flow.World.here(
-        workspace=flags.workspace, secrets_env=flags.secrets_env, report=voice.report
-    )
+    world = world_for(voice, workspace=flags.workspace, secrets_env=flags.secrets_env)
     if not asked.cluster:
         asked = asked._replace(cluster=str(world.user.get("cluster", "")))
     return world, flow.prepare(world, asked)

@@ -19,13 +19,12 @@ def command(
     json: Json = False,
 ) -> int:
     """List the runs that were recorded on this machine."""
-    from rlaunch.cli.jobs import world_for
+    from rlaunch.cli.opening import world_for
     from rlaunch.cli.speak import Voice, table
 
     voice = Voice(json=json)
-    record = world_for(voice).open_runs()
+    record = world_for(voice, artifacts=False).open_runs()
     rows = record.of_name(name)[:limit] if name else record.list(limit)
-    voice.show(record.findings)
     if json:
         from rlaunch.documents import runs_to_json
 

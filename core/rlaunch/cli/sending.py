@@ -40,7 +40,7 @@ def send_and_wait(
 
 
 def _wait(voice: Voice, world: World, plan: Plan, ref: JobRef, flags: SendFlags) -> int:
-    job = flow.find(world, plan.run.id)
+    job = flow.job_of(world, plan, ref)
     last: list[Status] = []
     try:
         _follow(voice, world, job, flags, last)

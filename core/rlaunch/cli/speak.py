@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -34,12 +35,14 @@ class Voice:
         self.terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._colour = self.terminal and not os.environ.get("NO_COLOR")
         self._shown = False  # a progress line stands on the terminal
+        self._turn = threading.RLock()  # progress comes from a thread of its own
 
     def put(self, text: str) -> None:
         """Print data on stdout, exactly as it is. BrokenPipeError passes."""
-        self._clear()
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        with self._turn:
+            self._clear()
+            sys.stdout.write(text)
+            sys.stdout.flush()
 
     def say(self, line: str) -> None:
         """Print a line for people: stdout, or stderr where stdout is kept for a document."""
@@ -62,8 +65,9 @@ class Voice:
 
     def tell(self, line: str) -> None:
         """Print a line on stderr; a reader that went away never harms a launch."""
-        self._clear()
-        self._error(f"{line}\n")
+        with self._turn:
+            self._clear()
+            self._error(f"{line}\n")
 
     def show(self, findings: Iterable[Finding]) -> None:
         """Print findings on stderr."""
@@ -90,8 +94,9 @@ class Voice:
             self._error(f"{line}\n")
             return
         width = shutil.get_terminal_size().columns - 1
-        self._error(f"{_CLEAR}{line[:width]}")
-        self._shown = True
+        with self._turn:
+            self._error(f"{_CLEAR}{line[:width]}")
+            self._shown = True
 
     def _clear(self) -> None:
         if self._shown:

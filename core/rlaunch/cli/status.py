@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 def command(jobs: Jobs = [], json: Json = False) -> int:  # noqa: B006  # typer makes a new list
     """Say how runs stand, once."""
     from rlaunch import flow
-    from rlaunch.cli.jobs import found, world_for
+    from rlaunch.cli.jobs import found
+    from rlaunch.cli.opening import world_for
     from rlaunch.cli.speak import Voice
 
     voice = Voice(json=json)
-    world = world_for(voice)
+    world = world_for(voice, artifacts=False)
     targets = found(world, jobs)
     answers = flow.status(world, targets)
     statuses = [answers[job.ref] for job in targets]

@@ -24,12 +24,12 @@ def command(
     Asks first. Stopping an ended or absent run is no error.
     """
     from rlaunch import flow
-    from rlaunch.cli.jobs import world_for
+    from rlaunch.cli.opening import world_for
     from rlaunch.cli.speak import Voice, status_line
     from rlaunch.model import State
 
     voice = Voice(json=json)
-    world = world_for(voice)
+    world = world_for(voice, artifacts=False)
     target = flow.find(world, job)
     seen = flow.status(world, [target])[target.ref]
     if not seen.state.ended:

@@ -35,14 +35,14 @@ def command(
     json: Json = False,
 ) -> int:
     """Send a plan file as it is."""
-    from rlaunch import flow
+    from rlaunch.cli.opening import world_for
     from rlaunch.cli.sending import send_and_wait
     from rlaunch.cli.speak import Voice
     from rlaunch.documents import read_plan
 
     voice = Voice(json=json)
     plan = read_plan(_text(file), file)
-    world = flow.World.here(workspace=workspace, secrets_env=secrets_env, report=voice.report)
+    world = world_for(voice, workspace=workspace, secrets_env=secrets_env)
     options: dict[str, Any] = {"if_exists": if_exists, "new_series": new_series, "from_file": True}
     return send_and_wait(voice, world, plan, send, options)
 

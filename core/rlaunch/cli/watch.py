@@ -38,11 +38,12 @@ def command(
 
     With --json each change is a document on a line of its own; with --once --json there is one document.
     """
-    from rlaunch.cli.jobs import found, world_for
+    from rlaunch.cli.jobs import found
+    from rlaunch.cli.opening import world_for
     from rlaunch.cli.speak import Voice
 
     voice = Voice(json=json)
-    world = world_for(voice)
+    world = world_for(voice, artifacts=False)
     targets = found(world, jobs)
     if not targets:
         voice.tell("no run of the record is open; `rlaunch watch JOB` watches one")
