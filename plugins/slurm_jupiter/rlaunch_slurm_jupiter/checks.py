@@ -1,0 +1,186 @@
+"""Rules about a planned SLURM run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from rlaunch.codes import Code, rule
+from rlaunch.model import Finding, Plan, Run
+from rlaunch_slurm_jupiter.container import container_of
+from rlaunch_slurm_jupiter.directives import clock, wall_limit, wall_seconds
+from rlaunch_slurm_jupiter.planning import ray_temp
+
+LONGEST_TEMP = 43
+"""Bytes that Ray's socket paths leave for its temporary directory."""
+
+
+@rule("slurm_jupiter.wall-limit")
+def time_fits(run: Run, plan: Plan) -> Iterable[Finding]:
+    """The wall time is longer than the cluster gives a job of this many nodes.
+
+    SLURM refuses such a job or lets it wait for ever, by its configuration. A longer run is a chain of
+    jobs: `--time-limit` is one link, `--max-retries K` adds K more, and each resumes the last.
+    """
+    limit = wall_limit(run.profile, run.nodes)
+    asked = wall_seconds(run)
+    if limit and asked and asked > limit:
+        yield Finding(
+            "error", "slurm_jupiter.wall-limit",
+            f"{clock(asked)} is longer than {clock(limit)}, the limit for {run.nodes} node(s)",
+            "--time-limit",
+            f"`--time-limit {clock(limit)} --max-retries {-(-asked // limit) - 1}`",
+        )  # fmt: skip
+
+
+@rule("slurm_jupiter.gpus")
+def gpus_exist(run: Run, plan: Plan) -> Iterable[Finding]:
+    """The GPU request cannot be made.
+
+    `gpu_request: gres-typed` needs a `gpu_type`; without one the text would be `gpu::4`.
+    """
+    if run.profile["gpu_request"] == "gres-typed" and not run.profile["gpu_type"]:
+        yield Finding(
+            "error", "slurm_jupiter.gpus", "`gpu_request: gres-typed` has no `gpu_type`", "gpu_type",
+            "`--set gpu_type=NAME`; `sinfo -o %G` shows the names",
+        )  # fmt: skip
+
+
+@rule("slurm_jupiter.path")
+def paths_can_be_said(run: Run, plan: Plan) -> Iterable[Finding]:
+    """A path cannot be written into an `#SBATCH` line or an Apptainer bind.
+
+    A newline ends an `#SBATCH` line; a colon or comma separates the parts of a bind; a relative path is
+    relative to another directory on every node. Blanks and quotes are fine.
+    """
+    container = container_of(run, ())
+    for name, path in (
+        ("run_dir", run.paths.run_dir),
+        ("storage_root", run.paths.storage),
+        ("data_root", run.paths.data),
+    ):
+        bad = "a newline" if "\n" in path else "a NUL byte" if "\0" in path else ""
+        if not bad and not path.startswith("/"):
+            bad = "no `/` at its beginning"
+        if not bad and container and set(path) & set(":,"):
+            bad = "`:` or `,`, which separate the parts of a bind"
+        if not bad and name == "run_dir" and "\\" in path:
+            bad = "a backslash, which SLURM's file names take for their own"
+        if bad:
+            yield Finding(
+                "error", "slurm_jupiter.path", f"`{name}` has {bad}", name, f"`--set {name}=DIR`"
+            )
+
+
+@rule("slurm_jupiter.long-path")
+def sockets_fit(run: Run, plan: Plan) -> Iterable[Finding]:
+    """Ray's socket paths would be longer than 107 bytes.
+
+    Ray makes unix sockets below its temporary directory, and the kernel takes paths of at most 107
+    bytes. `--set temp_root=/tmp` is short enough.
+    """
+    temp = f"{ray_temp(run)}-{run.max_retries + 9}-{run.nodes}"
+    if len(temp.encode()) > LONGEST_TEMP:
+        yield Finding(
+            "error", "slurm_jupiter.long-path",
+            f"Ray's directory `{temp}` has {len(temp.encode())} bytes of {LONGEST_TEMP}", "temp_root",
+            "`--set temp_root=/tmp`",
+        )  # fmt: skip
+
+
+@rule("slurm_jupiter.offline-upload")
+def uploads_can_be_made(run: Run, plan: Plan) -> Iterable[Finding]:
+    """The recipe uploads traces, and the job has no internet.
+
+    The upload starts after training, in a job whose Hugging Face library is offline: it fails when the
+    work is done. Switch it off, or upload from the login node afterwards.
+    """
+    upload = _at(run.recipe.body, "terminal_bench", "trace_upload", "enabled")
+    if (
+        upload is True
+        and not run.profile["egress"]
+        and plan.env.get("HF_HUB_OFFLINE") not in (None, "", "0")
+    ):
+        yield Finding(
+            "warning", "slurm_jupiter.offline-upload",
+            "`terminal_bench.trace_upload` is on, and the job's Hugging Face library is offline",
+            run.recipe.at("terminal_bench.trace_upload.enabled"),
+            "upload from the login node afterwards, or `--skyrl_override "
+            "++terminal_bench_config.trace_upload.enabled=false`",
+        )  # fmt: skip
+
+
+@rule("slurm_jupiter.trap")
+def traps_are_avoided(run: Run, plan: Plan) -> Iterable[Finding]:
+    """A known way to lose a job at this site.
+
+    Traps are data of the profile (`traps`), each with the reason that was paid for.
+    """
+    for trap in run.profile["traps"]:
+        value = _value(run, plan, trap["name"])
+        if value is not None and _caught(trap, value):
+            yield Finding(
+                trap["level"], "slurm_jupiter.trap", f"`{trap['name']}` is `{value}`: {trap['reason']}",
+                trap["name"], trap["hint"] or f"`--set {trap['name']}=VALUE`",
+            )  # fmt: skip
+
+
+@rule("slurm_jupiter.resume-mode", level="warning")
+def links_resume(run: Run, plan: Plan) -> Iterable[Finding]:
+    """The run has several links, and its trainer does not resume.
+
+    Each link of a chain continues the checkpoint of the last; with `trainer.resume_mode=none` each would
+    begin at step 0 and write over it.
+    """
+    modes = [
+        w.partition("=")[2]
+        for w in plan.command.argv
+        if w.lstrip("+").startswith("trainer.resume_mode=")
+    ]
+    if run.max_retries and modes and modes[-1].strip("'\"") in ("none", "null", ""):
+        yield Finding(
+            "warning", "slurm_jupiter.resume-mode",
+            f"{run.max_retries + 1} attempts are planned, and `trainer.resume_mode` is `none`",
+            run.recipe.at("trainer.resume_mode"), "`--skyrl_override trainer.resume_mode=latest`",
+        )  # fmt: skip
+
+
+RULES = (
+    time_fits,
+    gpus_exist,
+    paths_can_be_said,
+    sockets_fit,
+    uploads_can_be_made,
+    traps_are_avoided,
+    links_resume,
+)
+CODES: tuple[Code, ...] = tuple(r.code for r in RULES)  # type: ignore[attr-defined]  # set by @rule
+
+
+def check(run: Run, plan: Plan) -> Iterator[Finding]:
+    """Ask every rule."""
+    for ask in RULES:
+        yield from ask(run, plan)
+
+
+def _at(body: Any, *keys: str) -> Any:
+    for key in keys:
+        body = body.get(key) if isinstance(body, Mapping) else None
+    return body
+
+
+def _value(run: Run, plan: Plan, name: str) -> Any:
+    if name.startswith("env."):
+        return plan.env.get(name.removeprefix("env."))
+    return getattr(run, name, None) if name in Run._fields else run.profile.get(name)
+
+
+def _caught(trap: Mapping[str, Any], value: Any) -> bool:
+    if trap["equals"] is not None and str(value) == trap["equals"]:
+        return True
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return False
+    above, below = trap["above"], trap["below"]
+    return (above is not None and number > above) or (below is not None and number < below)

@@ -1,0 +1,181 @@
+r"""The parts of `job.sh` that are the same in every job. Text for bash 4.4 and later, shellcheck clean.
+
+Every `$` here is the script's own. What differs between runs stands in variables above these parts.
+"""
+
+HEAD = r"""
+attempt=0
+say() {
+  printf '[rlaunch-slurm] job=%s link=%s attempt=%s %s\n' "${SLURM_JOB_ID:-0}" "$link/$links" "$attempt" "$*"
+}
+forget() { rm -f -- "$run_dir/secrets.json"; }
+# The rest of the chain has nothing to do: cancel it instead of waiting for nodes to say so.
+drop_chain() {
+  if (( links > 1 )); then
+    scancel --quiet --state=PENDING --user="$(id -un)" --name="$SLURM_JOB_NAME" || true
+  fi
+}
+# What `rlaunch status` reads: the last attempt, and how it ended.
+mark() { printf '%s\n' "$*" >"attempts/.last" && mv -f attempts/.last last; }
+finish() { # HOW REASON CODE
+  printf '%s %s %s\n' "$@" >"attempts/$attempt/end"
+  mark "$attempt" "$@"
+}
+leave() { # CODE: nothing follows
+  forget
+  drop_chain
+  exit "$1"
+}
+fail() { # REASON CODE TEXT
+  say "$1: $3"
+  if (( attempt > 0 )); then finish failed "$1" "$2"; fi
+  if (( link >= links )); then forget; fi
+  exit "$2"
+}
+cd -- "$run_dir"
+umask 077
+ulimit -c 0
+ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)" || true
+# Apptainer runs what these hold as shell text; plain variables pass as they are.
+for name in "${!APPTAINERENV_@}" "${!SINGULARITYENV_@}"; do unset -v "$name"; done
+export APPTAINER_NO_EVAL=1
+mkdir -p attempts logs "${folders[@]}" || { say "not-written: the run directory cannot be written"; exit 82; }
+"""
+
+DECIDE = r"""# --- is there anything left to do? ---
+# JSON of one line each, written whole by the node agents.
+field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([A-Za-z0-9_-]*\).*/\1/p' "$1" 2>/dev/null | head -n 1 || true; }
+done_file="$rendezvous/ray_head.done"
+if [[ -e stop ]]; then
+  say "stopped by request"
+  scancel "$SLURM_JOB_ID" || true
+  leave 143
+fi
+if [[ "$(field "$done_file" outcome)" == succeeded ]]; then
+  say "complete: the driver of an earlier attempt succeeded"
+  leave 0
+fi
+last=0
+while [[ -d "attempts/$((last + 1))" ]]; do last=$((last + 1)); done
+ending() { cat "attempts/$1/end" 2>/dev/null || true; }
+if (( last >= 2 )); then
+  before="$(ending $((last - 1)))"
+  now="$(ending "$last")"
+  if [[ "$now" == failed* && "$now" == "$before" ]]; then
+    say "stopped: the last two attempts ended the same way ($now), a third would too"
+    leave "${now##* }"
+  fi
+fi
+"""
+
+CHECKPOINT = r"""step=0
+if [[ -r "$marker" ]]; then
+  step="$(tr -cd '0-9' <"$marker")"
+  step="$((10#${step:-0}))"
+fi
+if (( max_steps > 0 && step >= max_steps )); then
+  say "complete: the checkpoint is at step $step of $max_steps"
+  leave 0
+fi
+say "starts from step $step of ${max_steps}"
+"""
+
+ATTEMPT = r"""# --- the attempt: whoever makes the directory has the number ---
+attempt=$((last + 1))
+until mkdir "attempts/$attempt" 2>/dev/null; do
+  [[ -d "attempts/$attempt" ]] || { attempt=0; fail not-written 82 "the run directory cannot be written"; }
+  attempt=$((attempt + 1))
+done
+mkdir -p "logs/$attempt"
+mark "$attempt"
+printf 'job=%s restart=%s link=%s nodes=%s\n' "$SLURM_JOB_ID" "${SLURM_RESTART_COUNT:-0}" "$link" \
+  "$SLURM_JOB_NODELIST" >"attempts/$attempt/begin"
+say "begins on $SLURM_JOB_NODELIST"
+(( SLURM_JOB_NUM_NODES == SLURM_NTASKS )) ||
+  fail wrong-shape 83 "$SLURM_JOB_NUM_NODES nodes for $SLURM_NTASKS tasks"
+"""
+
+TUNNEL = r"""address=""
+for name in "${interfaces[@]}"; do
+  address="$(ip -4 -o addr show dev "$name" 2>/dev/null | awk '{ sub("/.*", "", $4); print $4 }')" || true
+  address="${address%%$'\n'*}"
+  [[ -z "$address" ]] || break
+done
+[[ -n "$address" ]] || address="$(hostname -i | awk '{ print $1 }')"
+proxy="$address:$tunnel_port"
+tunnel_log="attempts/$attempt/tunnel.log"
+ssh -f -N -o BatchMode=yes -o ExitOnForwardFailure=yes -o ServerAliveInterval=30 -o ServerAliveCountMax=4 \
+  -o ConnectTimeout=20 -D "$proxy" "${tunnel[@]}" 2>"$tunnel_log" </dev/null >/dev/null ||
+  fail tunnel-failed 84 "$(tail -n 1 "$tunnel_log")"
+say "tunnel at $proxy"
+"""
+
+TUNNEL_WRAPPER = r"""proxychains="$run_dir/attempts/$attempt/proxychains.conf"
+{
+  printf '%s\n' strict_chain quiet_mode 'tcp_read_time_out 15000' 'tcp_connect_time_out 8000'
+  printf 'localnet %s\n' 127.0.0.0/255.0.0.0 10.0.0.0/255.0.0.0 172.16.0.0/255.240.0.0 \
+    192.168.0.0/255.255.0.0 169.254.0.0/255.255.0.0
+  printf '[ProxyList]\nsocks5 %s %s\n' "${proxy%:*}" "${proxy##*:}"
+} >"$proxychains"
+command -v "${wrapper[0]}" >/dev/null || fail tunnel-failed 84 "there is no ${wrapper[0]}"
+"""
+
+RUN = r"""# SIGTERM (stop, scancel) and the early signal before the wall limit go to rank 0's agent first: it
+# ends the driver, then tells the others.
+asked=""
+again=0
+# shellcheck disable=SC2317 # called by the traps
+ask() { # WHY
+  again=1
+  [[ -n "$asked" ]] || asked="$1"
+  say "asked to end: $1"
+  local head
+  head="$(cat "attempts/$attempt/head.pid" 2>/dev/null || true)"
+  if [[ -n "$head" ]] && grep -aq rlaunch-node "/proc/$head/cmdline" 2>/dev/null; then
+    kill -TERM "$head" || true
+  else
+    kill -TERM "$srun" || true
+  fi
+}
+"${step[@]}" &
+srun=$!
+trap 'ask terminated' TERM
+trap 'ask wall-limit' USR1
+code=0
+while :; do
+  again=0
+  code=0
+  wait "$srun" || code=$?
+  if (( again == 0 || code < 128 )); then break; fi
+done
+"""
+
+END = r"""# --- how it ended ---
+if [[ -e stop ]]; then asked=stopped; fi
+outcome="$(field "$done_file" outcome)"
+reason=""
+if [[ "$(field "$done_file" attempt)" == "$attempt" ]]; then reason="$(field "$done_file" reason)"; fi
+if [[ "$outcome" == succeeded ]]; then
+  finish succeeded driver-exit 0
+  say "succeeded"
+  leave 0
+elif [[ -n "$asked" ]]; then
+  finish cut "$asked" "$code"
+  say "was cut: $asked (code $code)"
+else
+  if (( code == 0 )); then code=85; reason=no-outcome; fi
+  finish failed "${reason:-step-failed}" "$code"
+  say "failed: ${reason:-step-failed} (code $code)"
+fi
+if [[ "$asked" == stopped ]]; then
+  scancel "$SLURM_JOB_ID" || true
+  leave "$code"
+fi
+if [[ -n "$requeue" && "$asked" != terminated ]] && (( attempt < attempts )); then
+  say "requeued"
+  scontrol requeue "$SLURM_JOB_ID"
+  sleep 60
+fi
+if (( link >= links )); then forget; fi
+exit "$code"
+"""

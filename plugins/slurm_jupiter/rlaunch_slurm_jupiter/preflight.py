@@ -1,0 +1,270 @@
+"""Can the plan work here? Read-only questions to the site, each a check that can be skipped by name."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from rlaunch.cluster import PreflightQuery
+from rlaunch.model import Finding, Plan
+from rlaunch.settings import size_in_bytes
+from rlaunch.shell import Done
+from rlaunch_slurm_jupiter import nodelist, queries
+from rlaunch_slurm_jupiter.container import container_of
+from rlaunch_slurm_jupiter.planning import TOY, argument
+from rlaunch_slurm_jupiter.site import Site
+from rlaunch_slurm_jupiter.ssh import LOST
+
+ARCHES = {"02": "x86_64", "04": "aarch64"}
+"""SIF's numbers of architectures."""
+DOWN = (
+    "down",
+    "drain",
+    "drained",
+    "draining",
+    "fail",
+    "failing",
+    "error",
+    "future",
+    "power_down",
+    "unknown",
+    "inval",
+)
+_SPACE = (
+    'd=$1; while [ ! -d "$d" ]; do d=$(dirname -- "$d"); done; '
+    '[ -w "$d" ] && echo writable || echo locked; '
+    'df -Pk -- "$d"; df -Pi -- "$d"; printf "%s\\n" "$HOME"'
+)
+Say = Callable[..., Finding]
+
+
+def check(query: PreflightQuery, site: Site) -> Iterator[Finding]:
+    """Ask every check that is not skipped. A site that cannot be reached is one finding, not ten."""
+    plan = query.plan
+    reached = site.run(("true",), timeout=30)
+    if reached.code != 0:
+        yield _error(
+            "host", f"`{site.host or 'this machine'}` runs no commands: {_last(reached)}", "host",
+            f"`ssh {site.host} true` must work without a question" if site.host else "see `rlaunch doctor`",
+        )  # fmt: skip
+        return
+    for name, ask in CHECKS.items():
+        if name not in query.skip:
+            yield from ask(query, plan, site)
+
+
+def _space(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
+    profile, root = plan.run.profile, plan.run.paths.run_dir
+    done = site.run(("sh", "-c", _SPACE, "sh", root))
+    lines = done.out.splitlines()
+    rows = [
+        line.split() for line in lines if len(line.split()) >= 6 and line.split()[3].isdecimal()
+    ]
+    if done.code != 0 or not lines:
+        yield _error(
+            "run-dir",
+            f"`{root}` cannot be looked at: {_last(done)}",
+            "run_dir",
+            "`--set run_dir=DIR/{run}`",
+        )
+        return
+    if lines[0] != "writable":
+        yield _error(
+            "run-dir", f"`{root}` cannot be made there", "run_dir",
+            f"`--set run_dir={lines[-1]}/rlaunch/{{run}}`, or another shared directory",
+        )  # fmt: skip
+        return
+    if rows and (free := int(rows[0][3]) * 1024) < size_in_bytes(profile["min_disk"]):
+        yield _error(
+            "disk", f"{free >> 30} GiB are free at `{root}`, and {profile['min_disk']} are wanted", "run_dir",
+            "delete old runs, or `--set run_dir=DIR/{run}` on another file system",
+        )  # fmt: skip
+    if len(rows) > 1 and int(rows[1][1]) > 0 and int(rows[1][3]) < profile["min_inodes"]:
+        yield _error(
+            "disk", f"{rows[1][3]} more files fit at `{root}`, and {profile['min_inodes']} are wanted",
+            "run_dir", "delete old runs: a job without inodes ends with 0:53 and an empty log",
+        )  # fmt: skip
+
+
+def _image(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
+    container = container_of(plan.run, ())
+    if container is None:
+        return
+    script = '[ -e "$1" ] || exit 3; [ -d "$1" ] || head -c 48 "$1"'
+    done = site.run(("sh", "-c", script, "sh", container.sif))
+    place = plan.run.recipe.at("container.sif") if "container" in plan.run.recipe.body else "sif"
+    if done.code != 0:
+        yield _error(
+            "sif", f"there is no image `{container.sif}`", place, "`--set sif=PATH` names another"
+        )
+        return
+    number = done.out[45:47] if done.out[32:41] == "SIF_MAGIC" else ""
+    arch, wanted = ARCHES.get(number), plan.run.profile["arch"]
+    if arch and wanted and arch != wanted:
+        yield _error(
+            "sif", f"the image is built for {arch}, and the nodes are {wanted}", place,
+            "build it on a node of this cluster, or name another one with `--set sif=PATH`",
+        )  # fmt: skip
+
+
+def _nodes(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
+    run, profile = plan.run, plan.run.profile
+    done = site.run(queries.ask_nodes(profile["partition"]))
+    try:
+        if done.code != 0:
+            raise queries.NotAnswered(_last(done))
+        seen = queries.read_nodes(done.out)
+    except queries.NotAnswered as error:
+        yield _error(
+            "not-asked",
+            f"sinfo gave no list of nodes: {error}",
+            "sinfo",
+            "try again, or `--skip-check nodes`",
+        )
+        return
+    bad = {n for b in profile["bad_nodes"] for n in nodelist.expand(b["nodes"])}
+    want = 0 if profile["gpu_request"] == "none" else run.gpus_per_node
+    fit = [
+        n
+        for n, (gpus, state) in seen.items()
+        if gpus >= want and n not in bad and state not in DOWN
+    ]
+    if len(fit) < run.nodes:
+        where = (
+            f"partition `{profile['partition']}`"
+            if profile["partition"]
+            else "the default partition"
+        )
+        yield _error(
+            "nodes", f"{where} has {len(fit)} usable node(s) with {want} GPUs, and {run.nodes} are wanted",
+            "--num-nodes", "`sinfo` shows them; `--set partition=NAME` chooses another partition",
+        )  # fmt: skip
+
+
+def _taken(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
+    script = next(f.content for f in plan.files if f.path == "job.sh")
+    words = (*queries.CLEAN, "LC_ALL=C", "sbatch", "--test-only")
+    script = "\n".join(row for row in script.split("\n") if not row.startswith("#SBATCH --chdir"))
+    done = site.run(words, stdin=script, timeout=60)
+    if done.code == 0:
+        if match := re.search(r"to start at (\S+)", done.err + done.out):
+            yield Finding(
+                "note",
+                f"{OWNER}.start",
+                f"SLURM would start it at {match[1]}",
+                "sbatch --test-only",
+            )
+        return
+    said = _last(done)
+    yield _error(
+        "refused", f"SLURM would not take the job: {said}", "sbatch --test-only",
+        "`--set account=NAME`, `--set partition=NAME`; `sacctmgr show assoc user=$USER` lists yours",
+    )  # fmt: skip
+
+
+def _running(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
+    limit = plan.run.profile["running_runs"]
+    if not limit:
+        return
+    done = site.run(queries.ask_running())
+    try:
+        names = queries.read_running(done.out) if done.code == 0 else ()
+    except queries.NotAnswered:
+        names = ()
+    if len(names) >= limit:
+        yield _error(
+            "running-runs", f"{len(names)} runs are there already, and {limit} may be", "running_runs",
+            f"`rlaunch stop` one of {', '.join(f'`{n}`' for n in names[:6])}",
+        )  # fmt: skip
+
+
+def _secrets(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
+    missing = [n for n in plan.run.profile["required_secrets"] if n not in query.present]
+    if missing:
+        names = ", ".join(f"`{n}`" for n in missing)
+        yield _error(
+            "secrets",
+            f"{names} must be at hand and is not",
+            "--secrets-env",
+            "put it into your secrets file",
+        )
+
+
+def _staged(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
+    """Without internet, model and data lie on the shared file system before the job starts."""
+    run = plan.run
+    if run.profile["egress"] or TOY in plan.command.artifacts:
+        return
+    home = plan.env.get("HF_HOME") or run.profile["hf_home"]
+    wanted: list[tuple[str, str, str, str]] = []
+    if not run.model_path.startswith("/"):
+        folder = f"{home}/hub/models--{run.model_path.replace('/', '--')}/snapshots" if home else ""
+        wanted.append(
+            (f"model `{run.model_path}`", folder, "--model_path", f"hf download {run.model_path}")
+        )
+    else:
+        wanted.append(
+            (f"model `{run.model_path}`", run.model_path, "--model_path", "--model_path DIR")
+        )
+    for name in (*run.train_data, *run.val_data):
+        target = f"{run.paths.data}/{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+        stage = f"{run.python} rlaunch-node.pyz stage --data-root {run.paths.data} {name}"
+        wanted.append(
+            (f"data `{name}`", name if name.startswith("/") else target, "--train_data", stage)
+        )
+    script = 'for p; do [ -n "$p" ] && [ -n "$(ls -A -- "$p" 2>/dev/null)" ] && echo yes || echo no; done'
+    done = site.run(("sh", "-c", script, "sh", *(w[1] for w in wanted)))
+    for (what, where, place, hint), answer in zip(wanted, done.out.split(), strict=False):
+        if answer == "no":
+            at = where or "a Hugging Face cache: the profile has no `hf_home`"
+            yield _error(
+                "not-staged", f"{what} is not at `{at}`, and the compute nodes have no internet", place,
+                f"on the login node: `{hint}`",
+            )  # fmt: skip
+
+
+def _shards(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
+    """The shards of a checkpoint to resume fit the number of ranks that will read them."""
+    path = argument(plan.command, "trainer.resume_path") or (
+        plan.run.resume if plan.run.resume.startswith("/") else ""
+    )
+    nodes = argument(plan.command, "trainer.placement.policy_num_nodes")
+    gpus = argument(plan.command, "trainer.placement.policy_num_gpus_per_node")
+    if not path or not (nodes and gpus and nodes.isdecimal() and gpus.isdecimal()):
+        return
+    done = site.run(("sh", "-c", 'ls -1 -- "$1" "$1/policy" 2>/dev/null; :', "sh", path))
+    found = {int(n) for n in re.findall(r"model_world_size_(\d+)_rank_\d+\.pt", done.out)}
+    if found and found != {int(nodes) * int(gpus)}:
+        has = ", ".join(map(str, sorted(found)))
+        yield _error(
+            "world-size", f"{has} ranks wrote the checkpoint, and {int(nodes) * int(gpus)} would read it",
+            "--resume", "give the policy as many GPUs as it had, or start anew without `--resume`",
+        )  # fmt: skip
+
+
+CHECKS: dict[str, Callable[[PreflightQuery, Plan, Site], Iterable[Finding]]] = {
+    "secrets": _secrets,
+    "run-dir": _space,
+    "sif": _image,
+    "nodes": _nodes,
+    "running-runs": _running,
+    "staged": _staged,
+    "world-size": _shards,
+    "test-only": _taken,
+}
+OWNER = "slurm_jupiter"
+
+
+def _error(slug: str, message: str, place: str, hint: str) -> Finding:
+    return Finding("error", f"{OWNER}.{slug}", message, place, hint)
+
+
+def _last(done: Done) -> str:
+    lines = [row.strip() for row in done.err.splitlines() if row.strip()]
+    kept = [row for row in lines if "allocation failure" not in row] or lines
+    if done.code == LOST and not kept:
+        return "ssh failed"
+    text: Any = kept[-1] if kept else f"exit code {done.code}"
+    return re.sub(r"^(sbatch|sinfo|squeue): (error: )?", "", str(text))

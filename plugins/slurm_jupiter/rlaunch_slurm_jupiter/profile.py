@@ -1,0 +1,130 @@
+"""The facts of a SLURM cluster, beside those that every cluster has. A new cluster is a file of these."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from rlaunch.profiles import Model, Profile
+
+
+class BadNodes(Model):
+    """Nodes that jobs stay away from (`--exclude`)."""
+
+    nodes: str
+    """A node list as SLURM writes it: `n[001-003,010]`."""
+    reason: str
+    since: str = ""
+
+
+class WallLimit(Model):
+    """The longest wall time of jobs with up to so many nodes."""
+
+    nodes: int = Field(ge=1)
+    seconds: int = Field(gt=0)
+
+
+class Tunnel(Model):
+    """How compute nodes without internet reach it: a SOCKS5 proxy, by `ssh -D` or one that stands."""
+
+    login: str | None = None
+    """The host that `ssh -D` goes to from the batch node; absent: `proxy` is there already."""
+    identity: str | None = None
+    """The key for it; absent: what ssh finds by itself."""
+    proxy: str | None = None
+    """`host:port` of a standing SOCKS5 proxy."""
+    port: int = Field(default=7003, ge=1024, le=65535)
+    """The port that `ssh -D` listens on."""
+    wrapper: tuple[str, ...] = ()
+    """A program that sends connections through the proxy, put before the container; it is given
+    `-f FILE`, a proxychains configuration that the job writes."""
+    probe: str = "huggingface.co:443"
+    """`host:port` that must answer with a TLS certificate that verifies, before Ray starts."""
+    timeout_s: float = Field(default=30, gt=0)
+
+
+class Trap(Model):
+    """A known way to lose a job at this site: one variable or setting, and the values that do it."""
+
+    name: str
+    """`env.NAME`, or a launch setting such as `nodes`."""
+    above: float | None = None
+    below: float | None = None
+    equals: str | None = None
+    level: Literal["error", "warning"] = "warning"
+    reason: str
+    hint: str = ""
+
+
+class SlurmProfile(Profile):
+    """One SLURM cluster. Absent means: not said to SLURM, so its own default holds."""
+
+    host: str | None = None
+    """`user@login` or a name of your ssh configuration: SLURM is spoken to from there."""
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    reservation: str | None = None
+    constraint: str | None = None
+    licenses: str | None = None
+    exclusive: bool = False
+    gpu_request: Literal["gres", "gres-typed", "gpus-per-node", "none"] = "gres"
+    """`--gres=gpu:N`, `--gres=gpu:TYPE:N`, `--gpus-per-node=N`, or nothing (whole nodes)."""
+    gpu_type: str | None = None
+    sbatch: tuple[str, ...] = ()
+    """More options, each one `#SBATCH` line."""
+    srun: tuple[str, ...] = ()
+    """More options of the one `srun`."""
+    cpu_bind: str | None = None
+    gpu_bind: str | None = None
+    bad_nodes: tuple[BadNodes, ...] = ()
+
+    max_time_s: int | None = Field(default=None, gt=0)
+    time_by_nodes: tuple[WallLimit, ...] = ()
+    """Ascending; beyond the last entry `max_time_s` holds."""
+    restart: Literal["chain", "requeue"] = "chain"
+    """How retries are made: jobs that wait for one another (`afterany`), or one job requeued."""
+    save_lead_s: int = Field(default=0, ge=0, le=65535)
+    """So long before the wall limit the driver is asked to end (`--signal`); 0: not asked."""
+    kill_wait_s: float = Field(default=30, gt=2)
+    """SLURM's KillWait: from SIGTERM to SIGKILL."""
+
+    modules: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    """Shell lines that the batch script runs before everything else, for what modules cannot do."""
+    unset: tuple[str, ...] = ()
+    """Variables of the login environment that the job must not see."""
+
+    sif: str | None = None
+    """The image when the recipe has no `container.sif`; absent: the job runs on the host."""
+    binds: tuple[str, ...] = ()
+    """`dir` or `src:dst[:ro]`, in containers."""
+    overlays: tuple[str, ...] = ()
+    pydeps: str = ""
+    """Colon-separated directories, first on PYTHONPATH."""
+    apptainer: str = "apptainer"
+    pythonpath: tuple[str, ...] = (".",)
+    """Directories behind `pydeps`; relative ones lie in the shipped workspace."""
+    gpu_flag: Literal["--nv", "--rocm", ""] = "--nv"
+
+    interfaces: tuple[str, ...] = ()
+    """Interface names, `*` allowed, in order of preference; their IPv4 address is the node's. Empty: the
+    address of the node's name."""
+    ip_variables: tuple[str, ...] = ()
+    """Variables that are set to the node's address on every node."""
+    temp_root: str = "/tmp"  # noqa: S108  # a private directory is made in it
+    """Node-local; Ray's session of a run lies in a directory of its own in here; it must be short."""
+    object_store: str = "40GiB"
+    """Cap of Ray's object store per node; it is an eighth of the node's memory where that is less."""
+    memory_reserve: str = "32GiB"
+    """What Ray leaves of the node's memory to others, or a twentieth where that is more."""
+
+    tunnel: Tunnel | None = None
+    hf_home: str | None = None
+    """Where models lie on the shared file system (`HF_HOME`)."""
+    min_disk: str = "20GiB"
+    min_inodes: int = Field(default=10000, ge=0)
+    """Preflight wants so much free in the run directory's file system."""
+    traps: tuple[Trap, ...] = ()
