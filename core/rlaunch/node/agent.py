@@ -189,7 +189,8 @@ class Agent:
         try:
             for child in self.children:
                 child.kill()
-            stray = sweep(self.marks)
+            # an agent that started nothing has nothing to sweep: what is there is a twin's
+            stray = sweep(self.marks) if self.children else 0
             if stray:
                 self.log.say(f"Killed {stray} process(es) that had left their session")
             self.loop.until(lambda: all(child.ended for child in self.children), 1.0)
@@ -211,8 +212,8 @@ class Agent:
             self.send(key, encode(self.fence.mark(**self.record._asdict())), 1.5)
         self._keep_ray_logs(outcome)
         self.log.say(f"Store requests: {self.courier.requests}")
-        told = outcome.detail or outcome.reason
-        self.log.say(f"Ended: {outcome.outcome} {outcome.reason} code={outcome.code} {told}")
+        told = f"{outcome.outcome} reason={outcome.reason} code={outcome.code}"
+        self.log.say(f"Ended: {told} {outcome.detail}".rstrip())
         if self._sampler:
             self._sampler.stop()
         self.log.drain(1.0)

@@ -46,7 +46,6 @@ class Child:
         take: Callable[[bytes], None],
         take_errors: Callable[[bytes], None] | None = None,
         stdin: int = subprocess.DEVNULL,
-        nice: int = 0,
     ) -> None:
         """Start it; raises OSError where that is not possible.
 
@@ -59,8 +58,6 @@ class Child:
                 _prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
                 if os.getppid() != parent:
                     os._exit(1)  # the agent died between fork and here
-            if nice:
-                os.nice(nice)
 
         self.process = subprocess.Popen(
             list(argv),

@@ -15,6 +15,8 @@ from .reasons import STORE_FAILED, Ending, fail
 from .store import Store, StoreError
 
 T = TypeVar("T")
+SPACING = 1.0
+"""Seconds between two drafts of one object."""
 PATIENCE = 30.0
 """Seconds that one request may take before its thread is given up."""
 
@@ -40,8 +42,7 @@ class Courier:
         self._store = store
         self._loop = loop
         self._drafts: dict[str, bytes] = {}
-        self._drafted: dict[str, Parcel[None]] = {}
-        self._lock = threading.Lock()
+        self._sent_at: dict[str, float] = {}
         self._arrived: collections.deque[Parcel[object]] = collections.deque()
         self._busy_since: float | None = None
         self._queue: queue.SimpleQueue[Parcel[object]] = queue.SimpleQueue()
@@ -57,7 +58,8 @@ class Courier:
         return self._insist(lambda: self._store.read(key), timeout)
 
     def write(self, key: str, data: bytes, timeout: float) -> None:
-        """Write an object, trying again until `timeout` seconds."""
+        """Write an object, trying again until `timeout` seconds; a draft of it is forgotten."""
+        self._drafts.pop(key, None)
         self._insist(lambda: self._store.write(key, data), timeout)
 
     def create(self, key: str, data: bytes, timeout: float) -> bool:
@@ -72,19 +74,19 @@ class Courier:
         self._queue.put(cast("Parcel[object]", parcel))
         return parcel
 
-    def draft(self, key: str, data: bytes) -> Parcel[None]:
-        """Write when there is time: a draft not yet sent is replaced by the newer one; failures pass."""
-        with self._lock:
-            waiting = key in self._drafts
-            self._drafts[key] = data
-            if not waiting:
-                self._drafted[key] = self.ask(lambda store: self._send_draft(store, key))
-            return self._drafted[key]
+    def draft(self, key: str, data: bytes) -> None:
+        """Write when there is time: at most once a second, the newest only; failures pass."""
+        waiting = key in self._drafts
+        self._drafts[key] = data
+        if not waiting:
+            due = self._sent_at.get(key, 0.0) + SPACING - time.monotonic()
+            self._loop.later(max(0.0, due), lambda: self._send_draft(key))
 
-    def _send_draft(self, store: Store, key: str) -> None:
-        with self._lock:
-            data = self._drafts.pop(key)
-        store.write(key, data)
+    def _send_draft(self, key: str) -> None:
+        data = self._drafts.pop(key, None)
+        if data is not None:
+            self._sent_at[key] = time.monotonic()
+            self.ask(lambda store: store.write(key, data))
 
     def _insist(self, call: Callable[[], T], timeout: float) -> T:
         """Ask until it works. Raises `Ending` with reason `store-failed` when `timeout` has passed."""
@@ -112,8 +114,6 @@ class Courier:
     def restart(self) -> None:
         """Leave a thread that hangs, and what waits for it, behind."""
         self._queue = queue.SimpleQueue()
-        with self._lock:
-            self._drafts.clear()
         self._busy_since = None
         threading.Thread(target=self._carry, args=(self._queue,), daemon=True).start()
 
@@ -134,6 +134,8 @@ class Courier:
             if parcel.then is not None:
                 self._arrived.append(parcel)
             parcel.done.set()
+            if waiting is not self._queue:
+                return  # this thread was given up, and its queue with it
             with contextlib.suppress(OSError):
                 self._loop.wake()
 

@@ -47,7 +47,7 @@ class Desk:
             pause=self._pause,
         )
         if agent.flags.nodes > 1:
-            agent.loop.later(2.0, self._lookout.look)
+            agent.loop.later(2.0, lambda: self._all_wired or self._lookout.look())
 
     def say(self, **message: Any) -> None:
         """Tell every worker, and those that come later."""
@@ -82,8 +82,12 @@ class Desk:
             or (rank in self._wires and self._wires[rank].silence > seconds)
         ]
 
+    @property
+    def _all_wired(self) -> bool:
+        return all(rank in self._wires for rank in self._others)
+
     def _pause(self) -> float | None:
-        if all(rank in self._wires for rank in self._others):
+        if self._all_wired:
             return None
         return SLOW_LOOK if self.running else next(self._pauses)
 
@@ -150,7 +154,8 @@ class Desk:
         if wire.rank is not None and self._wires.get(wire.rank) is wire:
             del self._wires[wire.rank]
             self._lost_at[wire.rank] = time.monotonic()
-            self._agent.log.say(f"The connection of rank {wire.rank} closed")
+            if self._agent.loop.ending is None and not self._agent.loop.shielded:
+                self._agent.log.say(f"The connection of rank {wire.rank} closed")
 
     def _beat(self) -> None:
         for wire in list(self._wires.values()):

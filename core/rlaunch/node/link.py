@@ -101,7 +101,8 @@ class Link:
             self._wire = None
             if self.welcomed and self._lost_at is None:
                 self._lost_at = time.monotonic()
-                self._agent.log.say("The connection to rank 0 closed")
+                if not self._agent.loop.shielded:
+                    self._agent.log.say("The connection to rank 0 closed")
             self._retry()
 
     def _beat(self) -> None:

@@ -63,7 +63,7 @@ class Alive(NamedTuple):
 
 
 class Probe:
-    """The probe as the head sees it. It is nice, so that it does not slow down what it waits for."""
+    """The probe as the head sees it."""
 
     def __init__(self, loop: Loop, address: str, env: Mapping[str, str]) -> None:
         self.alive = Alive()
@@ -79,7 +79,6 @@ class Probe:
             take=self._take,
             take_errors=self._take_error,
             stdin=subprocess.PIPE,
-            nice=10,
         )
 
     @property

@@ -66,7 +66,6 @@ def _run(agent: Agent, argv: Sequence[str], printed: list[bytes]) -> None:
             raise Ending(fail(STAGING_FAILED, f"staging printed nothing for {limit:g} s"))
         if child.ended and time.monotonic() - child.heard_at > 5:
             child.finish()  # a descendant holds its pipe
-    agent.children.remove(child)
     if child.status != 0:
         last = (trouble or printed or [b""])[0].decode("utf-8", "replace")
         raise Ending(fail(STAGING_FAILED, f"staging exited {child.status}: {last}"[:500]))
