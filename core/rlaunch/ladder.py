@@ -91,10 +91,7 @@ class _Found:
             if line.rank is not None:
                 self._by_rank[line.rank] = line
                 return
-        if len(self._lines) == _KEPT:
-            self._lines[-1] = line
-        elif line not in self._lines:
-            self._lines.append(line)
+        self._lines = [*self._lines[: _KEPT - 1], line]
 
     def rung(self, nodes: int | None, trials: int | None) -> Rung:
         milestone = self._milestone
@@ -207,13 +204,11 @@ def _next(rungs: Sequence[Rung]) -> Iterator[str]:
 
 
 def _proof(rung: Rung) -> str:
+    """Quote the newest line of a rung that has lines."""
     milestone = rung.milestone
-    head = f"rung {milestone.rung}, {milestone.name}"
-    if not rung.lines:
-        return head
     line = rung.lines[-1]
     where = "" if line.rank is None else f" (rank {line.rank})"
-    return f"{head}{where}: `{line.text.strip()[-300:]}`"
+    return f"rung {milestone.rung}, {milestone.name}{where}: `{line.text.strip()[-300:]}`"
 
 
 def _ranks(ranks: Sequence[int]) -> str:

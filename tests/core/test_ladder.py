@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from rlaunch.ladder import Rung, Verdict, climb, judge
-from rlaunch.model import Evidence, Finding, LogLine, Milestone, RunFacts, State
+from rlaunch.model import Evidence, Finding, LogLine, Milestone, RunFacts, State, Status
 from rlaunch.skyrl.diagnosis import diagnose
 from rlaunch.skyrl.milestones import milestones
 
@@ -289,6 +289,14 @@ def test_findings_of_any_plugin_decide_by_the_first_word_of_their_slug() -> None
     assert word("acme.wedge-y", "acme.fatal-z", "acme.starvation-x") == "failed"
     assert word("acme.fatalism", "acme.other") == "progressing"
     assert judge(rungs, evidence, [Finding("warning", "a.fatal-x", "m")]).word == "progressing"
+
+
+def test_the_state_is_quoted_with_all_that_is_known_of_it() -> None:
+    """Reason, exit code, signal and attempt stand in the verdict's first reason."""
+    status = Status(log.JOB, State.FAILED, "driver-signal", attempt=2, exit_code=137, signal=9)
+    evidence = log.evidence([])._replace(states=(status,))
+    first = verdict(evidence).reasons[0]
+    assert first == "state FAILED (driver-signal) exit code 137 signal 9 attempt 2"
 
 
 def test_a_run_that_succeeded_names_the_rungs_that_its_log_lacks() -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import zipapp
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-import rlaunch.smoke
+from rlaunch import zipapps
 from rlaunch.smoke.dataset import stage
 
 Train = Callable[..., subprocess.CompletedProcess[str]]
@@ -40,18 +38,10 @@ def clean_environment(**more: str) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def pyz(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The trainer as one file, under a package name that nothing on this machine can import."""
-    root = tmp_path_factory.mktemp("zip")
-    sources = Path(str(rlaunch.smoke.__file__)).parent
-    shutil.copytree(
-        sources, root / "src" / "toy_by_value", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    (root / "src" / "__main__.py").write_text(
-        "import sys\nfrom toy_by_value.__main__ import main\nsys.exit(main())\n"
-    )
-    zipapp.create_archive(root / "src", root / "rlaunch-smoke.pyz")
-    shutil.rmtree(root / "src")
-    return root / "rlaunch-smoke.pyz"
+    """The trainer as it is shipped: one file, whose package nothing on this machine can import."""
+    place = tmp_path_factory.mktemp("zip") / zipapps.SMOKE
+    place.write_bytes(zipapps.build(zipapps.SMOKE))
+    return place
 
 
 @pytest.fixture(scope="session")

@@ -70,10 +70,8 @@ def _missing(seen: Sightings) -> list[int]:
 
 def _overdue(seen: Sightings) -> bool:
     """True where staging began, by the lines' own times, long before now."""
-    firsts = tuple(seen.staging.values())
-    if not firsts:
-        return False
-    age = seen.age_s(firsts[0])
+    first = next(iter(seen.staging.values()))
+    age = seen.age_s(first)
     return age is not None and age >= STAGING_S
 
 
