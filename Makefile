@@ -8,6 +8,7 @@ SHELL := /bin/sh
 unexport PYTHONDONTWRITEBYTECODE
 export UV_PYTHON_DOWNLOADS := never
 export UV_NO_PROGRESS := 1
+export NO_MKDOCS_2_WARNING := 1
 
 PY := .venv/bin/python
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))

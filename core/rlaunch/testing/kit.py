@@ -18,6 +18,7 @@ from rlaunch.model import (
     JobRef,
     LogLine,
     Observed,
+    Paths,
     Plan,
     Recipe,
     Request,
@@ -168,7 +169,7 @@ class Kit:
 def renamed(run: Run) -> Run:
     """Return the run under an id of its own: two jobs of one id are two submits of one run."""
     fresh = f"{run.name}-{secrets.token_hex(4)}"
-    paths = run.paths._make(path.replace(run.id, fresh) for path in run.paths)
+    paths = Paths(*(path.replace(run.id, fresh) for path in run.paths))
     return run._replace(id=fresh, paths=paths)
 
 
