@@ -143,8 +143,8 @@ def _loader() -> Any:
 def _compose(text: str, path: str) -> tuple[Any, Any]:
     import yaml
 
-    loader = _loader()(text)
     try:
+        loader = _loader()(text)
         return loader.get_single_node(), loader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
