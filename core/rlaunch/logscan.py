@@ -11,10 +11,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from rlaunch.model import Evidence, LogLine
 
+_TEXT = attrgetter("text")
+_ATTEMPT = attrgetter("attempt")
 _BLOCK = 4096
 _SHORTEST = 3
 """A literal shorter than this finds too many lines to be worth looking for."""
@@ -87,17 +90,13 @@ def newest_attempt(evidence: Evidence) -> tuple[int | None, tuple[LogLine, ...]]
     marks its own lines, and its driver's stand between them.
     """
     lines = evidence.lines
+    known = {status.attempt for status in evidence.states[-1:]} - {None}
+    given = set(map(_ATTEMPT, lines))
+    if None not in given and len(given | known) == 1:  # one attempt, said by the cluster: usual
+        return next(iter(given | known)), lines
     told = [attempt_of(line) for line in lines]
-    known = [attempt for attempt in told if attempt is not None]
-    if evidence.states and evidence.states[-1].attempt is not None:
-        known.append(evidence.states[-1].attempt)
-    if not known:
-        return None, lines
-    newest = max(known)
-    if None not in told:
-        pairs = zip(lines, told, strict=True)
-        return newest, tuple(line for line, attempt in pairs if attempt == newest)
-    return newest, tuple(_inherited(lines, told, newest))
+    newest = max((a for a in (*told, *known) if a is not None), default=None)
+    return newest, lines if newest is None else tuple(_inherited(lines, told, newest))
 
 
 def _inherited(
@@ -136,12 +135,14 @@ def search(lines: Iterable[LogLine], patterns: Sequence[str]) -> Iterator[Hit]:
 def _candidates(
     block: Sequence[LogLine], wanted: Mapping[str, Sequence[int]]
 ) -> set[tuple[int, int]]:
-    text = "\n".join(line.text for line in block)
-    starts = [0, *accumulate(len(line.text) + 1 for line in block)]
+    texts = list(map(_TEXT, block))
+    text = "\n".join(texts)
+    starts: list[int] = []
     found: set[tuple[int, int]] = set()
     for literal, keys in wanted.items():
         place = text.find(literal)
         while place >= 0:
+            starts = starts or [0, *accumulate(length + 1 for length in map(len, texts))]
             index = bisect_right(starts, place) - 1
             found.update((index, key) for key in keys)
             place = text.find(literal, starts[index + 1])
