@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import selectors
 import shutil
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 from . import environment, reasons
 from .children import Child, reap_strays, sweep
 from .courier import Courier
-from .flags import Flags
+from .flags import Flags, choose_ray_temp
 from .loop import Loop
 from .output import Log
 from .rayline import Versions, read_versions
@@ -103,11 +102,7 @@ class Agent:
     @property
     def ray_temp(self) -> str:
         """Directory of Ray's session: short, since sockets live in it."""
-        if self.flags.ray_temp:
-            return self.flags.ray_temp
-        text = "\0".join(self.marks.values())
-        short = hashlib.sha256(text.encode()).hexdigest()[:10]
-        return os.path.join(tempfile.gettempdir(), f"rl-{short}")
+        return self.flags.ray_temp or choose_ray_temp(self.flags)
 
     def start_ray(self, argv: list[str], env: dict[str, str]) -> None:
         """Start `ray start --block`; its end ends the attempt with reason `ray-failed`."""

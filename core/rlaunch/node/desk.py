@@ -47,7 +47,7 @@ class Desk:
             pause=self._pause,
         )
         if agent.flags.nodes > 1:
-            agent.loop.later(2.0, lambda: self._all_wired or self._lookout.look())
+            agent.loop.later(2.0, self._look)
 
     def say(self, **message: Any) -> None:
         """Tell every worker, and those that come later."""
@@ -81,6 +81,10 @@ class Desk:
             if rank in self._lost_at
             or (rank in self._wires and self._wires[rank].silence > seconds)
         ]
+
+    def _look(self) -> None:
+        if not self._all_wired:
+            self._lookout.look()
 
     @property
     def _all_wired(self) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, NoReturn
@@ -101,6 +103,15 @@ def find_mistake(flags: Flags) -> str:
     if ("min-worker" in flags.ports) != ("max-worker" in flags.ports):
         return "`--ports` needs both `min-worker` and `max-worker`, or neither"
     return ""
+
+
+def choose_ray_temp(flags: Flags) -> str:
+    """Return where Ray's session goes when nobody says: short, and of this rank alone."""
+    text = f"{flags.run_id}/{flags.attempt}/{flags.rank}"
+    folder = tempfile.gettempdir()
+    if len(folder.encode()) > LONGEST_TEMP - 14:
+        folder = "/tmp"  # noqa: S108  # the only short one that is always there
+    return f"{folder}/rl-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
 class _Parser(argparse.ArgumentParser):

@@ -12,6 +12,7 @@ from .reasons import AGENT_FAILED, BAD_FLAGS, EXIT_CODES, Ending, Outcome, fail
 
 if TYPE_CHECKING:
     from .agent import Agent
+    from .flags import Flags
 
 USAGE = """usage: rlaunch-node.pyz agent --run-id ID --attempt N --rank R --nodes N --rendezvous DIR
            --node-ip IP --work-dir DIR [options] -- DRIVER ARGV…
@@ -39,29 +40,46 @@ def main(words: Sequence[str]) -> int:
 
 def run_agent(words: Sequence[str]) -> int:
     """Run one node's agent to its end; returns the exit code."""
+    from .environment import marks_of
+    from .flags import choose_ray_temp, parse_agent_flags
+    from .warden import dismiss, post_warden
+
+    try:
+        flags = parse_agent_flags(words)
+    except Ending as ending:
+        return _refuse(ending.outcome.detail)
+    folder = "" if flags.ray_temp else choose_ray_temp(flags)
+    warden = post_warden(marks_of(flags), spare=flags.lifeline_fd, folder=folder)
+    try:
+        role = _make_role(flags)
+    except Ending as ending:
+        dismiss(warden)
+        return _refuse(ending.outcome.detail)
+    except OSError as error:
+        dismiss(warden)
+        return _refuse(str(error))
+    role.agent.open()
+    outcome = guard(role)
+    role.agent.close(outcome)
+    dismiss(warden)
+    sys.stdout.flush()
+    os._exit(outcome.code)  # a thread that hangs in the store must not hold the node
+
+
+def _make_role(flags: Flags) -> Role:
     from .agent import Agent
-    from .flags import parse_agent_flags
     from .head import HeadRole
     from .output import Log
     from .worker import WorkerRole
 
-    try:
-        flags = parse_agent_flags(words)
-        label = f"rank={flags.rank}/{flags.nodes} attempt={flags.attempt}"
-        log = Log(flags.log_file, label)
-        agent = Agent(flags, log)
-    except Ending as ending:
-        print(f"[rlaunch-node] {ending.outcome.reason}: {ending.outcome.detail}", file=sys.stderr)
-        return ending.outcome.code
-    except OSError as error:
-        print(f"[rlaunch-node] {BAD_FLAGS}: {error}", file=sys.stderr)
-        return EXIT_CODES[BAD_FLAGS]
-    agent.open()
-    role: Role = HeadRole(agent) if flags.rank == 0 else WorkerRole(agent)
-    outcome = guard(role)
-    agent.close(outcome)
-    sys.stdout.flush()
-    os._exit(outcome.code)  # a thread that hangs in the store must not hold the node
+    log = Log(flags.log_file, f"rank={flags.rank}/{flags.nodes} attempt={flags.attempt}")
+    agent = Agent(flags, log)
+    return HeadRole(agent) if flags.rank == 0 else WorkerRole(agent)
+
+
+def _refuse(detail: str) -> int:
+    print(f"[rlaunch-node] {BAD_FLAGS}: {detail}", file=sys.stderr)
+    return EXIT_CODES[BAD_FLAGS]
 
 
 class Role(Protocol):
