@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rlaunch.model import Evidence, JobRef, LogLine, RunFacts, State, Status
+from rlaunch.ladder import Rung, Verdict, climb, judge
+from rlaunch.model import Evidence, Finding, JobRef, LogLine, RunFacts, State, Status
+from rlaunch.skyrl.diagnosis import diagnose
+from rlaunch.skyrl.milestones import milestones
 
 JOB = JobRef("iris", "/u/rl-x")
 NODES = 8
@@ -120,3 +123,35 @@ def evidence(
     known = facts or RunFacts(JOB, nodes=nodes)
     lines = tuple(LogLine(text) for text in texts)
     return Evidence(known, states, lines, now, trials, missing)
+
+
+def climbed(evidence: Evidence) -> tuple[Rung, ...]:
+    """The rungs of SkyRL's ladder."""
+    return climb(milestones(evidence.facts), evidence)
+
+
+def verdict(evidence: Evidence) -> Verdict:
+    """The verdict with SkyRL's findings."""
+    return judge(climbed(evidence), evidence, tuple(diagnose(evidence)))
+
+
+def reached(rungs: Iterable[Rung]) -> list[int]:
+    return [rung.milestone.rung for rung in rungs if rung.reached]
+
+
+def without(texts: Iterable[str], *parts: str) -> list[str]:
+    return [text for text in texts if not any(part in text for part in parts)]
+
+
+def rung(rungs: Iterable[Rung], number: int) -> Rung:
+    return next(one for one in rungs if one.milestone.rung == number)
+
+
+def found(evidence: Evidence) -> dict[str, Finding]:
+    """The findings by code."""
+    return {finding.code: finding for finding in diagnose(evidence)}
+
+
+def word(evidence: Evidence) -> str:
+    """The verdict's word."""
+    return verdict(evidence).word

@@ -189,9 +189,10 @@ KEYS: tuple[Key, ...] = (
 """Every key that is used. The `smoke.` ones inject faults and are for tests:
 
 `fail_at_step` ends the driver at the start of that step with `exit_code`; with `fail_attempts=K`
-only in attempts whose number (RLAUNCH_ATTEMPT; the local cluster counts from 1) is below K. `hang_at_step` prints nothing more from
-that step on. `step_seconds` stretches every step to that many seconds. `dump_env` is a directory:
-the driver writes its environment to `driver.json`, one rollout worker per node to `node-I.json`.
+only in attempts whose number is below K (RLAUNCH_ATTEMPT; the local cluster counts from 1).
+`hang_at_step` prints nothing more from that step on. `step_seconds` stretches every step to that
+many seconds. `dump_env` is a directory: the driver writes its environment to `driver.json`, one
+rollout worker per node to `node-I.json`.
 """
 
 
