@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from rlaunch.errors import RlaunchError
 from rlaunch.shapes import Check
@@ -49,14 +48,14 @@ def python() -> Check:
     )
 
 
-def versions() -> Iterator[Check]:
+def versions(libraries: tuple[str, ...] = LIBRARIES) -> Iterator[Check]:
     """Tell the versions of rlaunch and of what it stands on."""
     from importlib.metadata import PackageNotFoundError, version
 
     from rlaunch import __version__
 
     yield _good("rlaunch", f"{__version__} at {Path(__file__).parent}")
-    for name in LIBRARIES:
+    for name in libraries:
         try:
             yield _good(name, version(name))
         except PackageNotFoundError:
@@ -151,8 +150,3 @@ def job_ray(shell: Shell, python: str = sys.executable) -> Check:
             "ray", True, f"{python} has none; `--set python=…` names a job's interpreter", "warning"
         )
     return _good("ray", f"{done.out.strip()} in {python}")
-
-
-def failures(found: Iterator[Check]) -> list[Any]:
-    """Return the names of the checks that failed."""
-    return [check.name for check in found if not check.ok]

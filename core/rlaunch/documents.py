@@ -8,6 +8,7 @@ writes them).
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -27,6 +28,8 @@ from rlaunch.shapes import (
 )
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
     from rlaunch.runs import Row
 
 PLAN = "rlaunch.plan/1"
@@ -110,11 +113,18 @@ def plan_from_json(document: Any) -> Plan:
     return _validate(rest)
 
 
+@functools.cache
+def _reader() -> TypeAdapter[Plan]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Plan)
+
+
 def _validate(data: Mapping[str, Any]) -> Plan:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        return TypeAdapter(Plan).validate_json(json.dumps(data), strict=True)
+        return _reader().validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
         raise RlaunchError(
             *(

@@ -127,19 +127,17 @@ class Runs:
 
     def _do(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
         """Run one transaction; trouble with the record becomes a warning and `otherwise`."""
-        for last in (False, True):
+        try:
             try:
                 return self._once(work)
-            except (sqlite3.OperationalError, OSError) as error:
-                self._warn(_trouble(self.path, error))
-                return otherwise
             except sqlite3.DatabaseError as error:
                 if type(error) is not sqlite3.DatabaseError:
-                    raise  # a wrong statement is our bug, not a corrupt file
-                if last or not self._set_aside(str(error)):
-                    self._warn(_trouble(self.path, error))
-                    return otherwise
-        raise AssertionError("unreachable: the second round returns")
+                    raise  # busy, full, … (below), or a wrong statement of ours
+                self._set_aside(str(error))
+                return self._once(work)
+        except (sqlite3.OperationalError, OSError) as error:
+            self._warn(_trouble(self.path, error))
+            return otherwise
 
     def _once(self, work: Callable[[sqlite3.Connection], T]) -> T:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -167,14 +165,14 @@ class Runs:
         base.execute(f"PRAGMA journal_mode = {mode}")
         base.executescript(f"BEGIN IMMEDIATE; {TABLE} PRAGMA user_version = {VERSION}; COMMIT;")
 
-    def _set_aside(self, reason: str) -> bool:
+    def _set_aside(self, reason: str) -> None:
         """Move a corrupt record away; of several processes that find it, one moves it."""
         import fcntl
 
         with (self.path.parent / "runs.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if _sound(self.path):
-                return True  # another process was faster
+                return  # another process was faster
             number = 1
             while (aside := self.path.with_name(f"{self.path.name}.corrupt-{number}")).exists():
                 number += 1
@@ -190,7 +188,6 @@ class Runs:
                 "runs of the old record are named as `cluster:id`, or by `rlaunch clusters`",
             )
         )
-        return True
 
 
 def file_system(path: str, mounts: str = "/proc/mounts") -> str:

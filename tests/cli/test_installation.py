@@ -7,7 +7,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from rlaunch import explain, schemas
+from rlaunch import doctor, explain, schemas
+from rlaunch.shell import Done
+from rlaunch.testing.fakes import FakeShell
 
 Rl = Callable[..., Any]
 
@@ -69,6 +71,21 @@ def test_a_code_is_explained_by_its_page(rl: Rl):
     fits(rl("explain", "plan.edited", "--json").document, "explain")
 
 
+def test_a_plugins_code_is_found_by_its_owner(rl: Rl, scripted: Any):
+    """The owner of a code is the name of the plugin that says it."""
+    said = rl("explain", "scripted.full")
+    assert (said.code, said.out.splitlines()[0]) == (0, "scripted.full (error)")
+
+
+def test_an_unknown_setting_of_a_plugin_is_no_setting(rl: Rl, scripted: Any):
+    """What neither a profile nor a launch has is told as unknown; `nodes` is a launch's own."""
+    assert rl("explain", "colour", "--cluster", "scripted").code == 3
+    assert (
+        "decided by the recipe or the command line"
+        in rl("explain", "nodes", "--cluster", "scripted").out
+    )
+
+
 def test_an_unknown_code_gets_a_suggestion(rl: Rl):
     """Neither code nor setting: exit 3 and the nearest name."""
     said = rl("explain", "env.dolar")
@@ -121,6 +138,48 @@ def test_the_doctor_warns_of_a_ray_token(rl: Rl, home: Path):
     document = rl("doctor", "--json").document
     (check,) = [c for c in document["checks"] if c["name"] == "ray token"]
     assert (check["ok"], check["level"]) == (True, "warning")
+
+
+def test_the_doctor_tells_two_claims_of_one_name(
+    rl: Rl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Both distributions are named."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("one", "two"):
+        metadata = tmp_path / f"{name}-1.dist-info"
+        metadata.mkdir()
+        (metadata / "entry_points.txt").write_text("[rlaunch.clusters]\nzz-both = json\n")
+    assert "claimed by one and two; uninstall one of them" in rl("doctor").out
+
+
+def test_the_doctor_names_what_is_missing():
+    """Without git or Ray it warns, without a library of ours it fails, and it never raises."""
+    gone = FakeShell(lambda argv, stdin: Done(argv, 127, "", "not found"))
+    assert not doctor.git(gone).ok
+    assert doctor.job_ray(gone, "/py").detail.startswith("/py has none")
+    found = {check.name: check for check in doctor.versions(("typer", "no-such-library"))}
+    assert found["typer"].ok
+    assert found["no-such-library"].detail == "not installed"
+
+
+def test_the_doctor_finds_a_broken_configuration(rl: Rl, home: Path):
+    """A `rlaunch.toml` that cannot be read is told, and the other checks are made."""
+    (home / ".config" / "rlaunch").mkdir(parents=True)
+    (home / ".config" / "rlaunch" / "rlaunch.toml").write_text("cluster = ")
+    document = rl("doctor", "--json").document
+    (check,) = [c for c in document["checks"] if c["name"] == "configuration"]
+    assert not check["ok"]
+    assert any(c["name"] == "git" for c in document["checks"])
+
+
+def test_the_doctor_finds_a_corrupt_record(rl: Rl, home: Path):
+    """The run record is read, so that trouble with it is told."""
+    state = home / ".local" / "state" / "rlaunch"
+    state.mkdir(parents=True)
+    (state / "runs.sqlite").mkdir()
+    document = rl("doctor", "--json").document
+    (check,) = [c for c in document["checks"] if c["name"] == "run record"]
+    assert (check["ok"], check["level"]) == (False, "warning")
 
 
 def test_the_doctor_finds_an_unwritable_state(rl: Rl, home: Path, monkeypatch: pytest.MonkeyPatch):

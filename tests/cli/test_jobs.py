@@ -48,6 +48,15 @@ def test_each_state_has_its_exit_code(rl: Rl, scripted: Any, job: str, state: st
         assert (document["state"], document["run"]) == (state, job)
 
 
+def test_status_shows_every_rank(rl: Rl, scripted: Any, job: str):
+    """Node, phase, the age of its last word, and how it ended."""
+    scripted.states(RUN)
+    ranks = [[0, "n0", "running", 3.4, None, None], [1, "", "ended", None, 137, 9]]
+    (scripted.folder / "ranks.json").write_text(json.dumps(ranks))
+    lines = rl("status", job).out.splitlines()
+    assert lines[1:] == ["  rank 0 n0 running heard 3 s ago", "  rank 1 ended exit=137 signal=9"]
+
+
 def test_a_job_is_named_in_three_ways(rl: Rl, scripted: Any, job: str):
     """Name, run id, and `CLUSTER:ID` mean one job; the last works for one that nobody recorded."""
     scripted.states(RUN)

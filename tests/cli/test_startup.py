@@ -136,6 +136,13 @@ def test_a_dry_run_loads_the_chosen_plugin_only(home: Path):
     assert not any(name.startswith("rlaunch_") for name in modules)
 
 
+def test_the_module_is_the_command(home: Path):
+    """`python -m rlaunch` does what `rlaunch` does."""
+    argv = [sys.executable, "-m", "rlaunch", "--version"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("rlaunch ")
+
+
 def test_importing_the_package_costs_nothing(home: Path):
     """`import rlaunch` loads none of its modules; each public name can be had."""
     code = "import rlaunch, sys; print(*(m for m in sys.modules if m.startswith('rlaunch')))"

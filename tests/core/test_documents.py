@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlaunch import documents, schemas
@@ -80,6 +80,7 @@ def test_a_plan_survives_json():
     assert (again.files, again.env, again.command) == (plan.files, plan.env, plan.command)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.dictionaries(st.text(min_size=1), st.text()), st.lists(st.text()))
 def test_any_text_survives(env: dict[str, str], argv: list[str]):
     """No environment value and no argument is changed by the way through a file."""

@@ -154,6 +154,42 @@ def test_several_processes_at_once_lose_nothing(tmp_path: Path):
     assert sum(row.state == "SUCCEEDED" for row in rows) == 50
 
 
+def _meet(path: str, number: int, barrier: Any, answers: Any) -> None:
+    """One of several processes that find the record corrupt."""
+    record = Runs(path)
+    barrier.wait()
+    record.intend(make_document(f"own-{number}", f"own-{number}"), NOW)
+    answers.put([finding.code for finding in record.findings])
+
+
+def test_several_processes_that_find_it_corrupt_move_it_once(tmp_path: Path):
+    """One moves the file and says so; nobody moves the new one, and every run is in it."""
+    path = tmp_path / "runs.sqlite"
+    path.write_bytes(b"not a database " * 100)
+    context = multiprocessing.get_context("spawn")
+    barrier, answers = context.Barrier(4), context.Queue()
+    processes = [
+        context.Process(target=_meet, args=(str(path), n, barrier, answers)) for n in range(4)
+    ]
+    for process in processes:
+        process.start()
+    said = [answers.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join(60)
+    assert sorted(said) == [[], [], [], ["core.run-record-corrupt"]]
+    assert len(list(tmp_path.glob("*.corrupt-*"))) == 1
+    assert len(Runs(str(path)).list()) == 4
+
+
+def test_a_second_corrupt_record_does_not_replace_the_first(tmp_path: Path):
+    """Every file that was moved aside is kept."""
+    path = tmp_path / "runs.sqlite"
+    for _ in range(2):
+        path.write_bytes(b"not a database " * 100)
+        Runs(str(path)).list()
+    assert len(list(tmp_path.glob("*.corrupt-*"))) == 2
+
+
 def test_a_process_that_is_killed_leaves_a_sound_record(tmp_path: Path):
     """SIGKILL in the middle of a transaction loses that transaction and nothing else."""
     path = tmp_path / "runs.sqlite"

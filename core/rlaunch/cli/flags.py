@@ -4,7 +4,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -213,7 +213,7 @@ def taking(*groups: type[Any]) -> Callable[[Callable[..., int]], Callable[..., i
 
 
 def _parameters(group: type[Any]) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
+    hints = group.__annotations__  # real objects, for this module does not postpone them
     kind = inspect.Parameter.KEYWORD_ONLY
     empty = inspect.Parameter.empty
     return [

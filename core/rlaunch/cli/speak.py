@@ -94,6 +94,7 @@ class Voice:
             self._error(f"{line}\n")
             return
         width = shutil.get_terminal_size().columns - 1
+        line = "".join(letter if letter.isprintable() else " " for letter in line)
         with self._turn:
             self._error(f"{_CLEAR}{line[:width]}")
             self._shown = True

@@ -11,13 +11,26 @@ from pathlib import Path
 from typing import Any
 
 from rlaunch.cluster import Cluster, LogQuery, PreflightQuery, Report
+from rlaunch.codes import Code
 from rlaunch.errors import ClusterError
 from rlaunch.hooks import hookimpl
-from rlaunch.model import Command, Finding, JobRef, LogLine, Observed, Plan, Run, State, Status
+from rlaunch.model import (
+    Command,
+    Finding,
+    JobRef,
+    LogLine,
+    Observed,
+    Plan,
+    Rank,
+    Run,
+    State,
+    Status,
+)
 from rlaunch.profiles import Profile
 
 PROFILES = {"scripted": str(Path(__file__).with_name("scripted.yaml"))}
 DEFAULT_PROFILE = "scripted"
+CODES = (Code("scripted.full", "No node is free.\n\nA test says so."),)
 
 
 def _script(name: str) -> Any:
@@ -60,7 +73,8 @@ class Scripted(Cluster):
             raise KeyboardInterrupt
         state, reason, attempt, code = first
         since = "2026-01-01T00:00:00Z"
-        return {r: Status(r, State(state), reason, since, attempt, code) for r in refs}
+        ranks = tuple(Rank(*fields) for fields in _script("ranks.json"))
+        return {r: Status(r, State(state), reason, since, attempt, code, None, ranks) for r in refs}
 
     def logs(self, query: LogQuery) -> Iterator[LogLine]:
         for text, rank, attempt in _script("lines.json"):
