@@ -51,16 +51,16 @@ def environment_again(run: Run, plan: Plan) -> Iterable[Finding]:
                 yield finding
 
 
-@rule("core.no-data", level="warning")
+@rule("core.no-data", waivable=True)
 def data_is_given(run: Run, plan: Plan) -> Iterable[Finding]:
     """The run has no training data.
 
     Neither `--train_data` nor `data.train_data` names any: the trainer would stop after the nodes
-    were given to it.
+    were given to it. A trainer that needs none is launched with `--allow core.no-data`.
     """
     if not run.train_data:
         yield Finding(
-            "warning",
+            "error",
             "core.no-data",
             "no training data is named",
             "--train_data",

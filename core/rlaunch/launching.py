@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rlaunch import recipes
+from rlaunch import recipes, resumption
 from rlaunch.choose import Chosen, choose, reopen
 from rlaunch.errors import ClusterError, RlaunchError
 from rlaunch.model import (
@@ -55,10 +55,14 @@ def prepare(world: World, request: Request) -> Prepared:
         if chosen.layered.profile.ships_workspace:
             stray = recipes.outside(request.rl_config, world.context.workspace.root)
             findings.extend([stray] if stray else [])
-        resolution = resolve(recipe, request, chosen.layered, world.context)
+        resume, seen = resumption.find(world, request)
+        findings.extend(seen)
+        asked = request._replace(resume=resume)
+        resolution = resolve(recipe, asked, chosen.layered, world.context)
         findings.extend(resolution.findings)
         if resolution.run is not None:
-            plan, seen = _plan(world, chosen, resolution.run, request)
+            run = resumption.with_model_facts(resolution.run)
+            plan, seen = _plan(world, chosen, run, request)
             findings.extend(seen)
     except RlaunchError as error:
         findings.extend(error.findings)
@@ -159,7 +163,7 @@ def facts_of(plan: Plan, ref: JobRef | None = None) -> RunFacts:
     run = plan.run
     return RunFacts(
         ref, run.id, run.name, run.nodes, run.gpus_per_node, plan.command.argv, plan.env,
-        run.profile, run.paths.storage,
+        run.profile, run.paths.storage, run.skyrl_ref,
     )  # fmt: skip
 
 

@@ -77,8 +77,8 @@ def test_a_name_is_a_secret_or_a_variable():
     assert codes(make_plan(env={"HF_TOKEN": ""})) == ["core.secret-in-plan"]
 
 
-def test_missing_data_is_a_warning():
-    """A run without training data is said."""
+def test_missing_data_is_an_error():
+    """A run without training data is refused before it is given nodes."""
     plan = make_plan(run=make_run(train_data=()))
     assert codes(plan) == ["core.no-data"]
 

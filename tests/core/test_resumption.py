@@ -1,0 +1,107 @@
+"""What planning reads first: an earlier checkpoint, a local model's shape."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.core.scripted import install, make_world, write_recipe
+
+from rlaunch import flow, resumption
+from rlaunch.model import Request
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> flow.World:
+    """A world whose scripted cluster keeps checkpoints in a temporary directory."""
+    install(monkeypatch, tmp_path, storage_root=str(tmp_path / "store"))
+    return make_world(tmp_path)
+
+
+def ask(tmp_path: Path, **fields: Any) -> Request:
+    """A launch of the small recipe under a name."""
+    usual: dict[str, Any] = {"model_path": "toy/grpo", "train_data": '["d"]', "resume": "auto"}
+    usual["settings"] = {"nodes": 1, "name": "my-run"}
+    return Request(write_recipe(tmp_path), "scripted", **{**usual, **fields})
+
+
+def run_once(world: flow.World, tmp_path: Path) -> Path:
+    """Submit a run and return its checkpoint directory."""
+    plan = flow.prepare(world, ask(tmp_path, resume="never")).plan
+    assert plan is not None
+    flow.submit(world, plan)
+    return Path(plan.run.paths.storage, "checkpoints")
+
+
+def save(folder: Path, step: int) -> Path:
+    """Write a checkpoint and its marker."""
+    path = folder / f"global_step_{step}"
+    path.mkdir(parents=True)
+    (folder / resumption.MARKER).write_text(f"{step}\n", encoding="utf-8")
+    return path
+
+
+def test_never_and_a_path_are_taken_as_typed(world: flow.World, tmp_path: Path):
+    """Only `auto` looks for anything."""
+    for text in ("never", "/some/global_step_2"):
+        assert resumption.find(world, ask(tmp_path, resume=text)) == (text, ())
+
+
+def test_auto_takes_the_newest_checkpoint_of_the_name(world: flow.World, tmp_path: Path):
+    """The step that the marker names is resumed, and said."""
+    path = save(run_once(world, tmp_path), 4)
+    later = make_world(tmp_path, "89abcdef")
+    prepared = flow.prepare(later, ask(tmp_path))
+    assert prepared.plan is not None
+    assert prepared.plan.run.resume == str(path)
+    assert "trainer.resume_mode=from_path" in prepared.plan.command.argv
+    assert ("note", "core.resumes") in [(f.level, f.code) for f in prepared.findings]
+
+
+def test_a_marker_without_its_checkpoint_is_none(world: flow.World, tmp_path: Path):
+    """A half-written checkpoint is not resumed; starting at step 0 is said."""
+    folder = run_once(world, tmp_path)
+    save(folder, 4).rmdir()
+    resume, findings = resumption.find(make_world(tmp_path), ask(tmp_path))
+    assert resume == "never"
+    assert [f.code for f in findings] == ["core.nothing-to-resume"]
+
+
+def test_auto_without_a_name_says_so(world: flow.World, tmp_path: Path):
+    """A run without a name of its own has nothing to go on from."""
+    resume, findings = resumption.find(world, ask(tmp_path, settings={"nodes": 1}))
+    assert (resume, [f.code for f in findings]) == ("never", ["core.nothing-to-resume"])
+    assert "--job-name" in findings[0].hint
+
+
+def test_an_object_store_is_not_guessed_about(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Checkpoints that cannot be seen from here are an error, not step 0."""
+    install(monkeypatch, tmp_path, storage_root="s3://bucket/x")
+    world = make_world(tmp_path)
+    run_once(world, tmp_path)
+    resume, findings = resumption.find(world, ask(tmp_path))
+    assert (resume, [f.code for f in findings]) == ("never", ["core.resume-unseen"])
+
+
+def test_a_local_model_tells_its_shape(world: flow.World, tmp_path: Path):
+    """Heads and experts come from a `config.json` that lies on this machine."""
+    model = tmp_path / "model"
+    model.mkdir()
+    config = {"num_attention_heads": 42, "num_key_value_heads": 2, "num_experts": 128}
+    (model / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    prepared = flow.prepare(world, ask(tmp_path, model_path=str(model), resume="never"))
+    assert prepared.plan is not None
+    facts = prepared.plan.run.provenance["model_facts"]
+    assert facts.value["heads"] == 42
+    assert str(model) in facts.reason
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "\x00"])
+def test_a_broken_config_adds_nothing(world: flow.World, tmp_path: Path, text: str):
+    """A `config.json` that cannot be used is no fact."""
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text(text, encoding="utf-8")
+    prepared = flow.prepare(world, ask(tmp_path, model_path=str(model), resume="never"))
+    assert prepared.plan is not None
+    assert "model_facts" not in prepared.plan.run.provenance
