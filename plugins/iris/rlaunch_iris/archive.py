@@ -1,0 +1,297 @@
+"""The workspace as one deterministic archive: what git tracks, and what is new and not ignored.
+
+Iris's own bundle leaves out tests, docs, libraries and names that are not ASCII, and loses modes and links
+without a word; so the workspace travels as a tar of our own, and Iris carries it as one opaque file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import stat
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from rlaunch.errors import ClusterError
+from rlaunch.model import Finding
+from rlaunch.shell import Shell
+
+NAME = "workspace.tar.gz"
+_KEYS = re.compile(
+    r"(?:^|/)(?:\.env(?:\.(?!example$|sample$|template$)[^/]*)?|secrets?\.env|id_(?:rsa|ed25519|ecdsa|dsa)|"
+    r"\.netrc|\.pgpass|kubeconfig|\.aws/credentials|\.kube/config|gha-creds-[^/]*\.json|"
+    r"[^/]*\.(?:pem|p12|pfx|kdbx|keytab))\Z"
+)
+_PUBLIC = re.compile(rb"-----BEGIN (?:CERTIFICATE|PUBLIC KEY|TRUSTED CERTIFICATE|X509 CRL)-----")
+_PRIVATE = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----")
+SHOWN = 5
+"""Files that a finding names."""
+
+
+class Member(NamedTuple):
+    """One path of the archive."""
+
+    name: str
+    """Relative, with `/`; bytes that are not UTF-8 as surrogates."""
+    kind: str
+    """`file`, `link` or `folder` (a submodule that is not checked out)."""
+    size: int
+    changed_ns: int
+    executable: bool
+    inode: int
+
+
+class Archive(NamedTuple):
+    """A packed workspace."""
+
+    data: bytes
+    sha256: str
+    files: int
+    largest: tuple[tuple[str, int], ...]
+    """Names and sizes, largest first."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the packed archive."""
+        return len(self.data)
+
+
+def members(root: str, shell: Shell) -> tuple[Member, ...]:
+    """List what travels, sorted by name. Outside git everything does, but `.git` and `__pycache__`.
+
+    A tracked file that is deleted in the working tree does not travel. Raises ClusterError
+    `iris.workspace-unreadable`.
+    """
+    names = _by_git(root, shell)
+    if names is None:
+        names = sorted(_by_walking(root))
+    return tuple(m for m in (_look(root, name) for name in names) if m is not None)
+
+
+def _by_git(root: str, shell: Shell) -> list[str] | None:
+    """Return what git lists, submodules entered; None outside git.
+
+    Names come quoted (`core.quotePath`), since a name need not be UTF-8 and the shell decodes text.
+    """
+    listing = ["git", "-C", root, "-c", "core.quotePath=true", "ls-files", "--cached"]
+    asked = [[*listing, "--others", "--exclude-standard"]]
+    if Path(root, ".gitmodules").is_file():
+        asked.append([*listing, "--recurse-submodules"])
+    names: set[str] = set()
+    for argv in asked:
+        done = shell.run(argv, timeout=60)
+        if done.code != 0:
+            if not names and "not a git repository" in done.err:
+                return None
+            raise _unreadable(root, done.err.strip().partition("\n")[0] or "git failed")
+        names.update(unquote(line).rstrip("/") for line in done.out.split("\n") if line)
+    return sorted(names)
+
+
+_ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
+
+
+def unquote(text: str) -> str:
+    """Read a name as git prints it: in double quotes with C escapes where it has odd characters."""
+    if not (len(text) > 1 and text[0] == text[-1] == '"'):
+        return text
+    raw = bytearray()
+    rest = iter(text[1:-1])
+    for char in rest:
+        if char != "\\":
+            raw += char.encode("utf-8", "surrogateescape")
+            continue
+        first = next(rest)
+        octal = first in "0123"
+        raw.append(int(first + next(rest) + next(rest), 8) if octal else _ESCAPES[first])
+    return os.fsdecode(bytes(raw))
+
+
+def _by_walking(root: str) -> Iterator[str]:
+    for folder, folders, files in os.walk(root):
+        folders[:] = [f for f in folders if f not in {".git", "__pycache__"}]
+        links = [f for f in folders if Path(folder, f).is_symlink()]
+        for name in (*files, *links):
+            yield os.path.relpath(os.path.join(folder, name), root)  # noqa: PTH118  # thousands of them
+
+
+def _look(root: str, name: str) -> Member | None:
+    try:
+        seen = os.lstat(f"{root}/{name}")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unreadable(name, error.strerror or str(error)) from None
+    if stat.S_ISLNK(seen.st_mode):
+        kind = "link"
+    elif stat.S_ISREG(seen.st_mode):
+        kind = "file"
+    elif stat.S_ISDIR(seen.st_mode):
+        kind = "folder"
+    else:
+        return None  # sockets and pipes
+    mark = bool(seen.st_mode & 0o111)
+    return Member(name, kind, seen.st_size, seen.st_mtime_ns, mark, seen.st_ino)
+
+
+def _unreadable(name: str, reason: str) -> ClusterError:
+    return ClusterError.of(
+        "iris.workspace-unreadable", f"`{name}` of the workspace cannot be read: {reason}", place=name,
+        hint="every file that git lists travels to the job; make it readable, or ignore it",
+    )  # fmt: skip
+
+
+def pack(root: str, listed: tuple[Member, ...], report: Callable[[str], None]) -> Archive:
+    """Pack the members: same content, modes and links give the same bytes, whatever the dates are."""
+    buffer = io.BytesIO()
+    done, total, step = 0, sum(m.size for m in listed) or 1, 0
+    with (
+        gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0, compresslevel=6, filename="") as squeezed,
+        tarfile.open(fileobj=squeezed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for member in listed:
+            _add(tar, root, member)
+            done += member.size
+            if done * 10 // total > step and total > 1 << 22:
+                step = done * 10 // total
+                report(f"packing the workspace: {step * 10} %")
+    data = buffer.getvalue()
+    sizes = sorted(((m.name, m.size) for m in listed), key=lambda pair: (-pair[1], pair[0]))
+    digest = hashlib.sha256(data).hexdigest()
+    return Archive(data, digest, len(listed), tuple(sizes[:SHOWN]))
+
+
+def _add(tar: tarfile.TarFile, root: str, member: Member) -> None:
+    info = tarfile.TarInfo(member.name)
+    info.mtime, info.uid, info.gid, info.uname, info.gname = 0, 0, 0, "", ""
+    try:
+        if member.kind == "link":
+            info.type, info.linkname = (
+                tarfile.SYMTYPE,
+                str(Path(f"{root}/{member.name}").readlink()),
+            )
+            info.mode = 0o777
+            tar.addfile(info)
+        elif member.kind == "folder":
+            info.type, info.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(info)
+        else:
+            content = Path(f"{root}/{member.name}").read_bytes()
+            info.size, info.mode = len(content), 0o755 if member.executable else 0o644
+            tar.addfile(info, io.BytesIO(content))
+    except OSError as error:
+        raise _unreadable(member.name, error.strerror or str(error)) from None
+
+
+def stamp(root: str, listed: tuple[Member, ...]) -> str:
+    """Return what decides whether a packed archive can be used again: names, sizes, dates, modes."""
+    total = hashlib.sha256(root.encode("utf-8", "surrogateescape"))
+    for member in listed:
+        total.update(repr(member).encode("utf-8", "surrogateescape"))
+    return total.hexdigest()
+
+
+def bundle(
+    root: str,
+    shell: Shell,
+    cache: str,
+    report: Callable[[str], None] = lambda line: None,
+    *,
+    listed: tuple[Member, ...] | None = None,
+) -> Archive:
+    """Return the workspace's archive, from the cache directory where nothing has changed.
+
+    The cache keeps one archive for each workspace. It is a convenience: one that is broken or cannot be
+    written is passed over.
+    """
+    listed = members(root, shell) if listed is None else listed
+    key, place = stamp(root, listed), Path(cache)
+    slot = hashlib.sha256(root.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    data_path, note_path = place / f"{slot}.tar.gz", place / f"{slot}.json"
+    kept = _kept(data_path, note_path, key)
+    if kept is not None:
+        return kept
+    report(f"packing the workspace: {len(listed)} files")
+    archive = pack(root, listed, report)
+    note = {
+        "stamp": key, "sha256": archive.sha256, "files": archive.files,
+        "largest": [[os.fsencode(n).hex(), s] for n, s in archive.largest],
+    }  # fmt: skip
+    try:
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _replace(data_path, archive.data)
+        _replace(note_path, json.dumps(note).encode())
+    except OSError:
+        report("the packed workspace could not be kept for the next time")
+    return archive
+
+
+def _replace(path: Path, data: bytes) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_bytes(data)
+    aside.chmod(0o600)
+    aside.replace(path)
+
+
+def _kept(data_path: Path, note_path: Path, key: str) -> Archive | None:
+    try:
+        note = json.loads(note_path.read_bytes())
+        if note["stamp"] != key:
+            return None
+        data = data_path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != note["sha256"]:
+            return None
+        largest = tuple((os.fsdecode(bytes.fromhex(n)), int(s)) for n, s in note["largest"])
+        return Archive(data, note["sha256"], int(note["files"]), largest)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def forbidden(root: str, listed: tuple[Member, ...]) -> tuple[str, ...]:
+    """Return the names of files that must not travel: `.env`, private keys, credentials."""
+    return tuple(m.name for m in listed if m.kind == "file" and _is_secret(root, m))
+
+
+def _is_secret(root: str, member: Member) -> bool:
+    if not _KEYS.search(member.name):
+        return False
+    if not member.name.endswith(".pem"):
+        return True
+    try:  # a certificate is public, a private key is not
+        head = Path(f"{root}/{member.name}").read_bytes()[: 1 << 16]
+    except OSError:
+        return True
+    return _PRIVATE.search(head) is not None or _PUBLIC.search(head) is None
+
+
+def judge(archive: Archive, secret: tuple[str, ...], limit: int) -> Iterator[Finding]:
+    """Yield what keeps the workspace from travelling."""
+    if secret:
+        shown = ", ".join(f"`{show(name)}`" for name in secret[:SHOWN])
+        more = f" and {len(secret) - SHOWN} more" if len(secret) > SHOWN else ""
+        yield Finding(
+            "error", "iris.workspace-secret", f"{shown}{more} would travel with the workspace",
+            show(secret[0]),
+            "add it to `.gitignore`, and to the secrets file what the job needs of it",
+        )  # fmt: skip
+    if archive.size > limit:
+        sizes = ", ".join(f"`{show(n)}` {size / 2**20:.1f} MiB" for n, size in archive.largest)
+        yield Finding(
+            "error", "iris.workspace-too-large",
+            f"the workspace has {archive.size / 2**20:.1f} MiB packed, and Iris takes "
+            f"{limit / 2**20:.0f} MiB; "
+            f"the largest files are {sizes}",
+            show(archive.largest[0][0]) if archive.largest else "",
+            "add what the job does not need to `.gitignore`, or put it into the object store",
+        )  # fmt: skip
+
+
+def show(name: str) -> str:
+    """Return a name that can be printed."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

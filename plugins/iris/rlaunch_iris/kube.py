@@ -1,0 +1,110 @@
+"""Read-only looks at the Kubernetes cluster behind Iris, through the `kubernetes` client.
+
+The kubeconfig is the profile's own, with its context named: the operator's current context is not touched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlaunch.errors import ClusterError
+from rlaunch_iris import troubles
+
+TIMEOUT_S = 4.0
+PAGE = 500
+
+
+class Kube:
+    """A connection that lists; every request is bounded and there is no other kind."""
+
+    def __init__(self, api: Any) -> None:
+        self._api = api
+
+    @property
+    def host(self) -> str:
+        """The API server's address."""
+        return str(self._api.configuration.host)
+
+    def nodes(self, selector: str) -> list[Mapping[str, Any]]:
+        """List the nodes of the cluster."""
+        return self._list("/api/v1/nodes", selector)
+
+    def pods(self, selector: str = "", fields: str = "") -> list[Mapping[str, Any]]:
+        """List pods of all namespaces."""
+        return self._list("/api/v1/pods", selector, fields)
+
+    def count_pods(self, job_id: str, namespace: str) -> int:
+        """Count the pods of an Iris job, by its label (its id with dots for slashes)."""
+        label = job_id.strip("/").replace("/", ".")
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        return len(self._list(path, f"iris.job_id={label}"))
+
+    def has_queue(self, namespace: str, name: str) -> bool | None:
+        """Tell whether Kueue has the local queue; None where that may not be asked."""
+        path = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{namespace}/localqueues/{name}"
+        try:
+            self._get(path, {})
+        except ClusterError as error:
+            return False if "HTTP 404" in str(error) else None
+        return True
+
+    def _list(self, path: str, selector: str, fields: str = "") -> list[Mapping[str, Any]]:
+        items: list[Mapping[str, Any]] = []
+        query = {"limit": str(PAGE), "labelSelector": selector, "fieldSelector": fields}
+        while True:
+            page = self._get(path, {k: v for k, v in query.items() if v})
+            items.extend(page.get("items") or ())
+            token = (page.get("metadata") or {}).get("continue")
+            if not token:
+                return items
+            query["continue"] = str(token)
+
+    def _get(self, path: str, query: Mapping[str, str]) -> Mapping[str, Any]:
+        try:
+            answer = self._api.call_api(
+                path, "GET", query_params=list(query.items()), auth_settings=["BearerToken"],
+                header_params={"Accept": "application/json"}, response_type="object",
+                _preload_content=False, _return_http_data_only=True, _request_timeout=TIMEOUT_S,
+            )  # fmt: skip
+            page = json.loads(answer.data)
+        except ValueError as error:
+            raise troubles.kube_failed(self.host, f"no JSON: {error}") from None
+        except Exception as error:  # noqa: BLE001  # urllib3's and the client's own, which share no base
+            status = getattr(error, "status", None)
+            said = f"HTTP {status}" if status else troubles.one_line(str(error))[:200]
+            raise troubles.kube_failed(self.host, said) from None
+        if not isinstance(page, dict):
+            raise troubles.kube_failed(self.host, "the listing is no object")
+        return page
+
+
+def open_kube(profile: Mapping[str, Any]) -> Kube | None:
+    """Open the profile's Kubernetes cluster; None where the profile has none.
+
+    Raises ClusterError `iris.kubeconfig` for a file that is missing, broken or lacks the profile's context.
+    """
+    path = str(profile["kubeconfig"] or "")
+    if not path:
+        return None
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise troubles.kubeconfig(path, "there is no such file")
+    try:
+        from kubernetes import config
+    except Exception as error:  # noqa: BLE001  # a broken installation fails in many ways
+        raise troubles.kubeconfig(
+            path, f"the `kubernetes` client does not import: {error}"
+        ) from None
+    try:
+        api = config.new_client_from_config(
+            config_file=str(file), context=profile["kube_context"] or None, persist_config=False
+        )
+        api.configuration.retries = False
+    except ClusterError:
+        raise
+    except Exception as error:  # noqa: BLE001  # config's, yaml's and plug-ins' own
+        raise troubles.kubeconfig(path, troubles.one_line(str(error))[:200]) from None
+    return Kube(api)

@@ -1,0 +1,97 @@
+"""What is looked at before planning: workspace, MarinSkyRL, nodes. Read-only, all at once, at most 5 s."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rlaunch.errors import ClusterError
+from rlaunch.model import Finding, Observed, Run
+from rlaunch.settings import size_in_bytes
+from rlaunch.shell import Shell
+from rlaunch_iris import archive, checkout, headroom, kube
+
+LIMIT_S = 4.5
+REST = 512 * 1024
+"""Bytes of the bundle that are not the workspace's: zipapps and texts."""
+
+
+def look(run: Run, shell: Shell, now: str) -> Observed:
+    """Look at everything at once; what was not done in time, or failed, stands under `unseen`."""
+    looks: dict[str, Callable[[], Mapping[str, Any]]] = {
+        "workspace": lambda: workspace(run, shell),
+        "skyrl": lambda: checkout.compare(run.profile, run.task_image, shell),
+        "nodes": lambda: nodes(run),
+    }
+    seen: dict[str, Mapping[str, Any]] = {}
+    unseen: dict[str, str] = {}
+    threads = {
+        name: threading.Thread(target=_look, args=(name, ask, seen, unseen), daemon=True)
+        for name, ask in looks.items()
+    }
+    for thread in threads.values():
+        thread.start()
+    deadline = time.monotonic() + LIMIT_S
+    for name, thread in threads.items():
+        thread.join(max(0.0, deadline - time.monotonic()))
+        if thread.is_alive():
+            unseen.setdefault(name, f"no answer in {LIMIT_S:g} s")
+    facts: dict[str, Any] = {name: dict(data) for name, data in list(seen.items()) if data}
+    if unseen:
+        facts["unseen"] = dict(unseen)
+    return Observed(now, "this machine and the cluster's node listing", facts)
+
+
+def _look(
+    name: str,
+    ask: Callable[[], Mapping[str, Any]],
+    seen: dict[str, Mapping[str, Any]],
+    unseen: dict[str, str],
+) -> None:
+    try:
+        seen[name] = ask()
+    except ClusterError as error:
+        unseen[name] = error.findings[0].message
+
+
+def cache_folder() -> str:
+    """Return where packed workspaces are kept."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return f"{home}/rlaunch/iris"
+
+
+def workspace(run: Run, shell: Shell) -> dict[str, Any]:
+    """Pack the workspace (or find it packed) and judge it; plain data."""
+    root = run.workspace.root
+    if not Path(root).is_dir():
+        return {}
+    listed = archive.members(root, shell)
+    packed = archive.bundle(root, shell, cache_folder(), listed=listed)
+    limit = size_in_bytes(run.profile["bundle_limit"]) - REST
+    findings = archive.judge(packed, archive.forbidden(root, listed), limit)
+    return {
+        "sha256": packed.sha256,
+        "size": packed.size,
+        "files": packed.files,
+        "findings": [list(f) for f in findings],
+    }
+
+
+def workspace_findings(facts: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """Read the findings back out of what was observed."""
+    return tuple(Finding(*f) for f in (facts.get("workspace") or {}).get("findings", ()))
+
+
+def nodes(run: Run) -> dict[str, Any]:
+    """List nodes and pods, where the profile has a kubeconfig."""
+    api = kube.open_kube(run.profile)
+    if api is None:
+        return {}
+    listing = headroom.survey(
+        api.nodes(run.profile["node_selector"]), api.pods(fields="status.phase!=Succeeded")
+    )
+    return headroom.summary(listing, run.nodes, run.gpus_per_node)
