@@ -196,7 +196,7 @@ start_accounting() {
     sacctmgr -n show account format=account | grep -qw testacct ||
       sacctmgr -i add account testacct Description=test Organization=test >/dev/null
     local user; for user in root ${RLAUNCH_SLURM_USERS:-}; do
-      sacctmgr -n show assoc where user="$user" format=user | grep -qw "$user" ||
+      sacctmgr -n show assoc where user="$user" account=testacct format=user | grep -qw "$user" ||
         sacctmgr -i add user "$user" Account=testacct >/dev/null
     done
   }

@@ -15,6 +15,7 @@ from typing import Any
 
 from rlaunch.model import Command, File, Observed, Plan, Run, SecretFile
 from rlaunch.settings import size_in_bytes
+from rlaunch.skyrl import overrides
 from rlaunch_slurm_jupiter.container import container_of, pydeps_of
 from rlaunch_slurm_jupiter.directives import directives, wall_seconds
 from rlaunch_slurm_jupiter.script import Job, write_script
@@ -80,12 +81,14 @@ def _derived_env(run: Run) -> dict[str, str]:
 
 def argument(command: Command, key: str) -> str | None:
     """Return the last value that the driver is given for a Hydra key; None without one."""
-    found = None
+    found: Any = None
     for word in command.argv:
-        name, equals, value = word.lstrip("+").partition("=")
-        if equals and name == key:
-            found = value.strip("'\"")
-    return None if found in (None, "null", "") else found
+        if word.lstrip("+").startswith(f"{key}="):
+            try:
+                found = overrides.parse(word).value
+            except ValueError:  # not Hydra's: another program's argument
+                continue
+    return None if found in (None, "") else str(found)
 
 
 def _job(run: Run, command: Command, source: str | None) -> Job:

@@ -129,8 +129,8 @@ def _tunnel(job: Job) -> Iterator[str]:
         return
     tunnel = job.tunnel
     yield "# --- the way out: checked on every node before Ray starts ---"
-    yield _array("interfaces", job.interfaces)
     if tunnel["login"]:
+        yield _array("interfaces", job.interfaces)
         identity = ("-i", tunnel["identity"]) if tunnel["identity"] else ()
         yield _array("tunnel", (*identity, tunnel["login"]))
         yield _value("tunnel_port", str(tunnel["port"]))

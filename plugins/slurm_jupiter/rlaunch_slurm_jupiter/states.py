@@ -137,10 +137,7 @@ def combine(links: Sequence[Link]) -> Verdict:
         if link.meaning.state is State.SUCCEEDED:
             return Verdict(State.SUCCEEDED, "", link.end, link, number)
     ran = [(n, link) for n, link in enumerate(links, 1) if link.started]
-    number, link = ran[-1] if ran else (len(links), links[-1])
-    later = links[number:]
-    if any(x.meaning.state is State.KILLED for x in later) and not ran:
-        number, link = 1, links[0]
+    number, link = ran[-1] if ran else (1, links[0])
     return Verdict(link.meaning.state, _reason(link, link.meaning), link.end, link, number)
 
 

@@ -1,0 +1,496 @@
+"""Submit, status, logs, stop and preflight, with a SLURM that is told what to say."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlaunch import zipapps
+from rlaunch.cluster import LogQuery, PreflightQuery
+from rlaunch.errors import ClusterError
+from rlaunch.model import JobRef, Plan, Run, State
+from rlaunch.shell import Done, Shell
+from rlaunch.testing.fakes import FakeClock, FakeShell
+from rlaunch_slurm_jupiter import queries
+from rlaunch_slurm_jupiter.cluster import Slurm
+
+PLAIN = {"tunnel": None, "modules": [], "interfaces": [], "egress": True}
+
+
+class Site:
+    """One machine with a SLURM that says what the test wants; other commands are real."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.says: dict[str, list[Done]] = {}
+        self.shell, self.clock = FakeShell(self._answer), FakeClock()
+        profile = Slurm.Profile.model_validate(plan.run.profile)
+        self.cluster = Slurm(profile, self.shell, self.clock)
+
+    def say(self, tool: str, *answers: tuple[int, str, str]) -> None:
+        """Queue answers of a tool; the last one stays."""
+        self.says[tool] = [Done((), *answer) for answer in answers]
+
+    def _answer(self, argv: tuple[str, ...], stdin: str | None) -> Done | None:
+        tool = next((w for w in argv if w in self.says), "")
+        if tool:
+            several = self.says[tool]
+            return (several.pop(0) if len(several) > 1 else several[0])._replace(argv=argv)
+        if any(w in argv for w in ("squeue", "sacct", "scancel", "scontrol", "sbatch", "sinfo")):
+            return Done(argv, 0, "", "")
+        return Shell().run(argv, stdin=stdin)
+
+    def calls(self, tool: str) -> list[tuple[str, ...]]:
+        """How a tool was called."""
+        return [c[c.index(tool) + 1 :] for c in self.shell.calls if tool in c]
+
+    def submit(self) -> JobRef:
+        """Submit the plan with a secret."""
+        return self.cluster.submit(self.plan, {"HF_TOKEN": "s3cr3t"}, lambda line: None)
+
+
+@pytest.fixture
+def site(
+    tmp_path: Path, run_on: Callable[..., Run], plan_of: Callable[..., Plan]
+) -> Callable[..., Site]:
+    """Make a site whose runs lie in a directory with a blank in its name."""
+
+    def make(**settings: Any) -> Site:
+        places = {"run_dir": f"{tmp_path}/a b/{{run}}", "data_root": f"{tmp_path}/data"}
+        plan = plan_of(run_on(**{**PLAIN, **places, **settings}))
+        artifacts = tuple(zipapps.artifact(n) for n in zipapps.NAMES if "node" in n)
+        return Site(plan._replace(artifacts=artifacts))
+
+    return make
+
+
+def queue(*rows: str) -> tuple[int, str, str]:
+    """What squeue prints."""
+    return (0, "\n".join([queries.QUEUE_HEADER, *rows]) + "\n", "")
+
+
+def accounting(*rows: str) -> tuple[int, str, str]:
+    """What sacct prints."""
+    return (0, "\n".join([queries.ACCOUNT_HEADER, *rows]) + "\n", "")
+
+
+def test_submit_writes_what_was_planned(site: Callable[..., Site]) -> None:
+    """Every file of the plan lies in the run directory with its mode, secrets only in their own file."""
+    here = site()
+    here.say("sbatch", (0, "501\n", ""))
+    ref = here.submit()
+    assert ref == JobRef("jupiter", "501", "rl-0a1b2c3d")
+    root = Path(here.plan.run.paths.run_dir)
+    for file in here.plan.files:
+        assert (root / file.path).read_text() == file.content
+        assert stat.S_IMODE((root / file.path).stat().st_mode) == file.mode
+    assert json.loads((root / "secrets.json").read_text()) == {"HF_TOKEN": "s3cr3t"}
+    assert stat.S_IMODE((root / "secrets.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    assert (root / "rlaunch-node.pyz").read_bytes() == zipapps.build("rlaunch-node.pyz")
+    texts = [
+        p.read_text()
+        for p in root.iterdir()
+        if p.suffix in (".sh", ".py", ".json") and p.stem != "secrets"
+    ]
+    assert not any("s3cr3t" in text for text in texts)
+    assert "s3cr3t" not in repr(here.shell.calls)
+
+
+def test_a_chain_waits_for_its_links(site: Callable[..., Site]) -> None:
+    """Each link is the same script with its number, after any end of the one before."""
+    here = site(max_retries=2)
+    here.say("sbatch", (0, "501\n", ""), (0, "502;jupmock\n", ""), (0, "503\n", ""))
+    assert here.submit().native == "501+502+503"
+    script = f"{here.plan.run.paths.run_dir}/job.sh"
+    assert here.calls("sbatch") == [
+        ("--parsable", script, "1"),
+        ("--parsable", "--dependency=afterany:501", script, "2"),
+        ("--parsable", "--dependency=afterany:502", script, "3"),
+    ]
+
+
+def test_a_refused_link_takes_the_others_back(site: Callable[..., Site]) -> None:
+    """When a later link is refused nothing of the run stays in the queue."""
+    here = site(max_retries=1)
+    error = "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy\n"
+    here.say("sbatch", (0, "501\n", ""), (1, "", error))
+    with pytest.raises(ClusterError, match="Job violates accounting/QOS policy") as caught:
+        here.submit()
+    assert caught.value.findings[0].code == "slurm_jupiter.refused"
+    assert here.calls("scancel") == [("501",)]
+
+
+@pytest.mark.parametrize(
+    "lost", [(1, "", "sbatch: error: Socket timed out on send/recv\n"), (124, "", ""), (0, "?", "")]
+)
+def test_an_unclear_submission_is_looked_up_not_repeated(
+    site: Callable[..., Site], lost: tuple[int, str, str]
+) -> None:
+    """When sbatch cannot say whether the job was taken, it is found by its name, which is the run id."""
+    here = site()
+    here.say("sbatch", lost)
+    here.say("squeue", queue("77|PENDING|None|N/A||rl-0a1b2c3d|/d"))
+    assert here.submit().native == "77"
+    assert len(here.calls("sbatch")) == 1
+    assert "--name=rl-0a1b2c3d" in here.calls("squeue")[0]
+
+
+def test_an_unclear_submission_that_is_nowhere(site: Callable[..., Site]) -> None:
+    """Neither taken nor found: a transient error, and no second try."""
+    here = site()
+    here.say("sbatch", (1, "", "sbatch: error: Unable to contact slurm controller\n"))
+    here.say("squeue", queue())
+    with pytest.raises(ClusterError) as caught:
+        here.submit()
+    assert caught.value.transient
+    assert len(here.calls("sbatch")) == 1
+
+
+def test_a_run_directory_is_used_once(site: Callable[..., Site]) -> None:
+    """A second submit of the same plan is refused before anything is written or sent."""
+    here = site()
+    here.say("sbatch", (0, "501\n", ""))
+    here.submit()
+    with pytest.raises(ClusterError, match="holds a run already"):
+        here.submit()
+    assert len(here.calls("sbatch")) == 1
+
+
+def test_status_asks_once_for_all(site: Callable[..., Site]) -> None:
+    """Many runs are one squeue, and one sacct for those that the controller forgot."""
+    here = site()
+    refs = [JobRef("jupiter", str(n), f"rl-{n}") for n in range(100, 1100)]
+    here.say(
+        "squeue",
+        queue(*(f"{n}|RUNNING|None|2026-01-02T03:04:05|n1|rl-{n}|/none" for n in range(100, 600))),
+    )
+    here.say(
+        "sacct",
+        accounting(
+            *(
+                f"{n}|COMPLETED|0:0|2026-01-02T03:04:05|2026-01-02T03:05:05|n1|rl-{n}|/none"
+                for n in range(600, 1000)
+            )
+        ),
+    )
+    seen = here.cluster.status(refs)
+    states = [seen[ref].state for ref in refs]
+    assert states.count(State.RUNNING) == 500
+    assert states.count(State.SUCCEEDED) == 400
+    assert states.count(State.ABSENT) == 100
+    assert len(here.calls("squeue")) + len(here.calls("sacct")) == 2
+
+
+@pytest.mark.parametrize(
+    ("squeue", "sacct", "state"),
+    [
+        (
+            (
+                1,
+                "",
+                "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n",
+            ),
+            accounting(),
+            State.UNKNOWN,
+        ),
+        ((0, "", ""), accounting(), State.UNKNOWN),
+        ((1, "", "slurm_load_jobs error: Invalid job id specified\n"), accounting(), State.ABSENT),
+        (
+            (1, "", "slurm_load_jobs error: Invalid job id specified\n"),
+            (1, "", "sacct: error: slurmdbd: down\n"),
+            State.UNKNOWN,
+        ),
+        (
+            (1, "", "slurm_load_jobs error: Invalid job id specified\n"),
+            (1, "", "Slurm accounting storage is disabled\n"),
+            State.ABSENT,
+        ),
+        (queue(), (0, "", ""), State.UNKNOWN),
+        ((254, "", "fork: retry"), accounting(), State.UNKNOWN),
+    ],
+)
+def test_absent_needs_a_positive_answer(
+    site: Callable[..., Site], squeue: Any, sacct: Any, state: State
+) -> None:
+    """Only tools that answered and do not know the job make it ABSENT; silence is UNKNOWN."""
+    here = site()
+    here.say("squeue", squeue)
+    here.say("sacct", sacct)
+    ref = JobRef("jupiter", "7", "rl-7")
+    assert here.cluster.status([ref])[ref].state is state
+
+
+def test_accounting_that_lags_is_asked_around(site: Callable[..., Site]) -> None:
+    """A job that ended a moment ago is described by the controller until accounting has it."""
+    here = site()
+    here.say("squeue", queue("7|FAILED|NonZeroExitCode|2026-01-02T03:04:05|n1|rl-7|/none"))
+    here.say("sacct", accounting("7|RUNNING|0:0|2026-01-02T03:04:05|Unknown|n1|allocation|"))
+    here.say(
+        "scontrol",
+        (
+            0,
+            "JobId=7 JobName=rl-7 JobState=FAILED Reason=NonZeroExitCode ExitCode=7:0 "
+            "StartTime=2026-01-02T03:04:05 EndTime=2026-01-02T03:04:06 NodeList=n1 "
+            "WorkDir=/a b/c StdErr=/x\n",
+            "",
+        ),
+    )
+    ref = JobRef("jupiter", "7", "rl-7")
+    seen = here.cluster.status([ref])[ref]
+    assert (seen.state, seen.exit_code, seen.since) == (State.FAILED, 7, "2026-01-02T03:04:06Z")
+
+
+def write_run(root: Path) -> None:
+    """Leave what a run of two ranks leaves."""
+    for name, text in {
+        "last": "2 failed driver-exit 7\n",
+        "rendezvous/ray_head.done": (
+            '{"run":"rl-0a1b2c3d","attempt":2,"outcome":"failed",'
+            '"reason":"driver-exit","exit_code":7,"signal":null}'
+        ),
+        "rendezvous/ranks/2/0.json": (
+            '{"run":"rl-0a1b2c3d","rank":0,"phase":"ended","node":"n1","exit_code":7,'
+            '"at":"2026-01-02T03:04:00Z"}'
+        ),
+        "rendezvous/ranks/2/1.json": (
+            '{"run":"rl-0a1b2c3d","rank":1,"phase":"ended","node":"n2","at":"2026-01-02T03:04:00Z"}'
+        ),
+        "logs/1/0.log": "2026-01-02T03:04:05.100Z first\n",
+        "logs/2/0.log": "2026-01-02T03:04:05.200Z third\nno stamp\n2026-01-02T03:04:05.400Z last",
+        "logs/2/1.log": "2026-01-02T03:04:05.150Z second\n2026-01-02T03:04:05.300Z fifth\n",
+        "job-7.out": "[rlaunch-slurm] begins\n1: FATAL: no image\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+@pytest.fixture
+def ended(site: Callable[..., Site]) -> Site:
+    """A run that has ended, with its directory."""
+    here = site()
+    root = here.plan.run.paths.run_dir
+    write_run(Path(root))
+    here.say("squeue", (1, "", "slurm_load_jobs error: Invalid job id specified\n"))
+    here.say(
+        "sacct",
+        accounting(
+            f"7|FAILED|7:0|2026-01-02T03:04:05|2026-01-02T03:05:05|n[1-2]|rl-0a1b2c3d|{root}",
+            "7.batch|FAILED|7:0|2026-01-02T03:04:05|2026-01-02T03:05:05|n1|batch|",
+            "7.0|FAILED|7:0|2026-01-02T03:04:05|2026-01-02T03:05:05|n[1-2]|env|",
+        ),
+    )
+    return here
+
+
+REF = JobRef("jupiter", "7", "rl-0a1b2c3d")
+
+
+def test_status_tells_how_it_ended(ended: Site) -> None:
+    """Reason, attempt, code and ranks come from the run's directory, which SLURM names."""
+    seen = ended.cluster.status([REF])[REF]
+    assert (seen.state, seen.reason, seen.exit_code, seen.attempt) == (
+        State.FAILED,
+        "driver-exit",
+        7,
+        2,
+    )
+    assert [(r.rank, r.node, r.phase, r.exit_code) for r in seen.ranks] == [
+        (0, "n1", "ended", 7),
+        (1, "n2", "ended", None),
+    ]
+    assert seen.native["nodes"] == "n[1-2]"
+
+
+def test_logs_of_all_ranks_by_time(ended: Site) -> None:
+    """Lines of all files come in the order of their stamps, each with rank and attempt."""
+    lines = list(ended.cluster.logs(LogQuery(REF)))
+    assert [(x.text, x.rank, x.attempt) for x in lines] == [
+        ("[rlaunch-slurm] begins", 0, None),
+        ("FATAL: no image", 1, None),
+        ("first", 0, 1),
+        ("second", 1, 2),
+        ("third", 0, 2),
+        ("no stamp", 0, 2),
+        ("fifth", 1, 2),
+        ("last", 0, 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "texts"),
+    [
+        ({"rank": 1}, ["FATAL: no image", "second", "fifth"]),
+        ({"attempt": 1}, ["first"]),
+        ({"since": "2026-01-02T03:04:05.200Z"}, ["third", "fifth", "last"]),
+        ({"rank": 0, "attempt": 2, "follow": True}, ["third", "no stamp", "last"]),
+    ],
+)
+def test_logs_can_be_narrowed(ended: Site, wanted: dict[str, Any], texts: list[str]) -> None:
+    """Rank, attempt and time narrow what is given; following an ended run ends."""
+    assert [line.text for line in ended.cluster.logs(LogQuery(REF, **wanted))] == texts
+
+
+def test_following_sees_what_is_written_later(ended: Site) -> None:
+    """Lines that come while following are given once each, half lines only when they are whole."""
+    root = Path(ended.plan.run.paths.run_dir)
+    ended.say("squeue", queue(f"7|RUNNING|None|2026-01-02T03:04:05|n[1-2]|rl-0a1b2c3d|{root}"))
+    lines = ended.cluster.logs(LogQuery(REF, follow=True, rank=0, attempt=2))
+    assert [next(lines).text for _ in range(2)] == ["third", "no stamp"]
+    with (root / "logs/2/0.log").open("a") as file:
+        file.write(" word\n2026-01-02T03:04:06.000Z more\n")
+    assert next(lines).text == "last word"
+    ended.say("squeue", queue(f"7|COMPLETED|None|2026-01-02T03:04:05|n[1-2]|rl-0a1b2c3d|{root}"))
+    assert [line.text for line in lines] == ["more"]
+
+
+def test_logs_of_a_run_that_slurm_forgot(ended: Site) -> None:
+    """When accounting has forgotten the job, the profile's own place is looked at."""
+    ended.say("sacct", accounting())
+    assert len(list(ended.cluster.logs(LogQuery(REF)))) == 8
+    with pytest.raises(ClusterError, match="nobody knows where"):
+        list(ended.cluster.logs(LogQuery(JobRef("jupiter", "7"))))
+
+
+def test_stop_goes_driver_first(site: Callable[..., Site]) -> None:
+    """Waiting links are cancelled before anything ends; then the batch script is told; then it is gone."""
+    here = site(max_retries=1)
+    root = here.plan.run.paths.run_dir
+    running = f"7|RUNNING|None|2026-01-02T03:04:05|n1|rl-0a1b2c3d|{root}"
+    waiting = f"8|PENDING|Dependency|N/A||rl-0a1b2c3d|{root}"
+    gone = f"7|CANCELLED|None|2026-01-02T03:04:05|n1|rl-0a1b2c3d|{root}"
+    here.say("squeue", queue(running, waiting), queue(running), queue(gone))
+    here.say("sacct", accounting())
+    here.cluster.stop(JobRef("jupiter", "7+8", "rl-0a1b2c3d"))
+    assert here.calls("scancel") == [("--quiet", "8"), ("--quiet", "--batch", "--signal=TERM", "7")]
+    assert (Path(root) / "stop").exists()
+
+
+def test_stop_does_not_wait_for_ever(site: Callable[..., Site]) -> None:
+    """A job that does not go is killed after its grace, and stop ends within KillWait and 5 s."""
+    here = site()
+    here.say("squeue", queue("7|RUNNING|None|2026-01-02T03:04:05|n1|rl-0a1b2c3d|/none/x"))
+    here.say(
+        "squeue",
+        queue(f"7|RUNNING|None|2026-01-02T03:04:05|n1|rl-0a1b2c3d|{here.plan.run.paths.run_dir}"),
+    )
+    begin = here.clock.monotonic()
+    with pytest.raises(ClusterError, match="still there"):
+        here.cluster.stop(REF)
+    assert here.clock.monotonic() - begin <= 30 + 5.5
+    assert here.calls("scancel")[-2:] == [("--quiet", "7"), ("--quiet", "--signal=KILL", "7")]
+
+
+def test_stop_says_when_slurm_cannot_be_asked(site: Callable[..., Site]) -> None:
+    """Nothing is cancelled blindly."""
+    here = site()
+    here.say("squeue", (1, "", "slurm_load_jobs error: Unable to contact slurm controller\n"))
+    with pytest.raises(ClusterError, match="could not be asked"):
+        here.cluster.stop(REF)
+    assert here.calls("scancel") == []
+
+
+DF = "Filesystem 1024-blocks Used Available Capacity Mounted\n/dev/x 100 1 {} 1% /\n"
+GOOD = {
+    "sinfo": (
+        0,
+        "NODELIST|GRES|STATE\n" + "".join(f"n{i}|gpu:gh200:4|idle\n" for i in range(8)),
+        "",
+    ),
+    "sbatch": (0, "", "sbatch: Job 5 to start at 2026-01-02T03:05:00 using 2 processors on n1\n"),
+}
+
+
+def findings(here: Site, present: frozenset[str] = frozenset()) -> dict[str, str]:
+    """What preflight says: slug -> message."""
+    for tool, answer in GOOD.items():
+        if tool not in here.says:
+            here.say(tool, answer)
+    found = here.cluster.preflight(PreflightQuery(here.plan, present))
+    return {f.code.removeprefix("slurm_jupiter."): f.message for f in found if f.level == "error"}
+
+
+def test_preflight_of_a_good_site(site: Callable[..., Site]) -> None:
+    """A plan that fits has no error, and SLURM's own estimate of the start is a note."""
+    here = site(min_disk="1MiB", min_inodes=1)
+    assert findings(here) == {}
+    [note] = here.cluster.preflight(PreflightQuery(here.plan))
+    assert (note.level, "2026-01-02T03:05:00" in note.message) == ("note", True)
+
+
+def test_preflight_in_slurms_words(site: Callable[..., Site]) -> None:
+    """What sbatch refuses is told as it says it, without the boilerplate line."""
+    here = site(min_disk="1MiB", min_inodes=1)
+    here.say(
+        "sbatch",
+        (
+            1,
+            "",
+            "allocation failure: Invalid account or account/partition combination specified\n"
+            "sbatch: error: Invalid account\n",
+        ),
+    )
+    assert "Invalid account" in findings(here)["refused"]
+
+
+def test_preflight_counts_usable_nodes(site: Callable[..., Site]) -> None:
+    """Nodes that are down, too small or excluded do not count."""
+    here = site(
+        nodes=3, bad_nodes=[{"nodes": "n[1-2]", "reason": "x"}], min_disk="1MiB", min_inodes=1
+    )
+    rows = [
+        "n1|gpu:4|idle",
+        "n2|gpu:4|idle",
+        "n3|gpu:4|down*",
+        "n4|gpu:2|idle",
+        "n5|gpu:4|mixed",
+        "n6|gpu:4|allocated",
+    ]
+    here.say("sinfo", (0, "\n".join(["NODELIST|GRES|STATE", *rows]) + "\n", ""))
+    assert "2 usable node(s) with 4 GPUs, and 3 are wanted" in findings(here)["nodes"]
+
+
+def test_preflight_looks_at_the_directory(site: Callable[..., Site]) -> None:
+    """Room and inodes of the file system that the run directory will lie on."""
+    assert set(findings(site(min_disk="900000GiB", min_inodes=1))) == {"disk"}
+    assert set(findings(site(min_disk="1MiB", min_inodes=10**13))) == {"disk"}
+
+
+def test_preflight_reads_the_images_header(site: Callable[..., Site], tmp_path: Path) -> None:
+    """An image that is missing or of another architecture is refused."""
+    image = tmp_path / "x.sif"
+    small = {"min_disk": "1MiB", "min_inodes": 1}
+    assert "no image" in findings(site(sif=str(image), **small))["sif"]
+    head = b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\00001\000"
+    for arch, wanted in ((b"02\0", {"sif"}), (b"04\0", set())):
+        image.write_bytes(head[:42] + b"01\0" + arch + b"\0" * 100)
+        assert set(findings(site(sif=str(image), **small))) == wanted
+
+
+def test_preflight_wants_secrets_and_room_for_runs(site: Callable[..., Site]) -> None:
+    """Secrets that the profile requires, and a place among the running runs."""
+    here = site(required_secrets=["DAYTONA_API_KEY"], running_runs=1, min_disk="1MiB", min_inodes=1)
+    here.say(
+        "squeue",
+        (
+            0,
+            "STATE|COMMENT|NAME\nRUNNING|rlaunch|rl-1\nPENDING|rlaunch|rl-1\nRUNNING|other|x\nCOMPLETED|rlaunch|rl-2\n",
+            "",
+        ),
+    )
+    assert set(findings(here)) == {"secrets", "running-runs"}
+    assert set(findings(here, frozenset({"DAYTONA_API_KEY"}))) == {"running-runs"}
+
+
+def test_a_check_can_be_skipped(site: Callable[..., Site]) -> None:
+    """The operator may skip a check by its name."""
+    here = site(min_disk="900000GiB")
+    for tool, answer in GOOD.items():
+        here.say(tool, answer)
+    found = here.cluster.preflight(PreflightQuery(here.plan, skip=frozenset({"run-dir"})))
+    assert [f for f in found if f.level == "error"] == []
