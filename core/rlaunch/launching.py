@@ -140,7 +140,10 @@ def waive(
     known = explain.codes(chosen.plugins.modules if chosen else ())
     kept = []
     for found in findings:
-        waived = found.level == "error" and found.code in allow and known[found.code].waivable
+        page = known.get(found.code)
+        waived = (
+            found.level == "error" and found.code in allow and page is not None and page.waivable
+        )
         kept.append(
             found._replace(level="warning", message=f"{found.message} (allowed)")
             if waived

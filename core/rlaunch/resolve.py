@@ -168,7 +168,7 @@ def _dataset(
         work.say(
             "core.data-list",
             f"`{text}` is not a JSON list of strings",
-            f"--{name}",
+            work.request.flags.get(name, f"--{name}"),
             f"""write `--{name} '["ORG/NAME"]'`, with the quotes""",
         )
         return None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets as random_bytes
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -81,7 +80,7 @@ class World(NamedTuple):
         context = Context(
             user=env.get("USER") or env.get("LOGNAME") or f"uid{os.getuid()}",
             now=clock.now(),
-            run_id=random_bytes.token_hex(4),
+            run_id=os.urandom(4).hex(),
             home=home,
             state=state,
             cwd=str(Path.cwd()),

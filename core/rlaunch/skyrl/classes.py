@@ -13,7 +13,6 @@ A key that no pattern knows is `unclassified`, and counts as science wherever th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Literal
 
@@ -21,7 +20,7 @@ Class = Literal["mechanical", "tuning", "science", "unclassified"]
 
 MECHANICAL: tuple[tuple[str, str], ...] = (
     ("container", "the image and its mounts"),
-    ("container.[!e]*", "the image and its mounts"),
+    ("container.*", "the image and its mounts"),
     ("trainer.placement.*_num_nodes", "nodes × GPUs of one shape become those of another"),
     ("trainer.placement.*_num_gpus_per_node", "nodes × GPUs of one shape become those of another"),
     ("trainer.placement.*_pg", "how ranks are laid on nodes"),
@@ -150,7 +149,23 @@ ENV_TUNING: tuple[str, ...] = (
 
 
 def _matches(key: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(key, pattern) for pattern in patterns)
+    return any(_fits(key, pattern) for pattern in patterns)
+
+
+def _fits(key: str, pattern: str) -> bool:
+    """Match a pattern of text and `*`. By hand: fnmatch compiles 100 expressions, 7 % of a dry run."""
+    head, *rest = pattern.split("*")
+    if not rest:
+        return key == head
+    if not key.startswith(head):
+        return False
+    at = len(head)
+    for part in rest[:-1]:
+        at = key.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return len(key) - at >= len(rest[-1]) and key.endswith(rest[-1])
 
 
 @lru_cache(maxsize=4096)
@@ -175,4 +190,6 @@ def classify_env(name: str) -> Class:
 
 def reason(key: str) -> str:
     """Return why a mechanical or tuning key is one; empty for all others."""
-    return next((why for pattern, why in (*MECHANICAL, *TUNING) if fnmatchcase(key, pattern)), "")
+    if key.startswith(("extra_env.", "container.extra_env.")):
+        return ""
+    return next((why for pattern, why in (*MECHANICAL, *TUNING) if _fits(key, pattern)), "")
