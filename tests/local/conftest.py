@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import secrets
 import shutil
@@ -14,17 +16,16 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from rlaunch import zipapps
 from rlaunch.cluster import LogQuery
 from rlaunch.model import (
     Command,
     JobRef,
     LogLine,
-    Observed,
     Paths,
     Plan,
     Recipe,
     Run,
-    State,
     Status,
     Workspace,
 )
@@ -104,6 +105,29 @@ class Lab(NamedTuple):
             ranks.append({**spec, "argv": argv if isinstance(script, str) else [*script]})
         return plan._replace(native={**plan.native, "ranks": ranks})
 
+    def gang(self, run: Run, *arguments: str) -> Plan:
+        """Plan the toy trainer with real agents: two steps, and whatever the arguments say."""
+        data = f"{run.paths.data}/{hashlib.sha256(b'builtin/sums').hexdigest()[:16]}"
+        toy = f"{run.paths.artifacts}/{zipapps.SMOKE}"
+        storage = run.paths.storage
+        argv = (
+            run.python, toy, f"data.train_data=['{data}']", "trainer.max_steps=2",
+            "trainer.ckpt_interval=1", f"trainer.ckpt_path={storage}/checkpoints",
+            "trainer.resume_mode=latest", f"terminal_bench_config.trials_dir={storage}/trials", *arguments,
+        )  # fmt: skip
+        stage = (run.python, toy, "stage", "--data-root", run.paths.data, "builtin/sums")
+        return self.with_archives(
+            self.plan(run, Command(argv, stage=stage, artifacts=(zipapps.SMOKE,)))
+        )
+
+    def driver(self, run: Run, script: str) -> Plan:
+        """Plan a real gang whose driver is a Python text."""
+        return self.with_archives(self.plan(run, Command((run.python, "-c", script))))
+
+    def with_archives(self, plan: Plan) -> Plan:
+        """Add the zipapps, as the core does after planning."""
+        return plan._replace(artifacts=tuple(zipapps.artifact(name) for name in zipapps.NAMES))
+
     def submit(self, plan: Plan, values: Mapping[str, str] | None = None) -> JobRef:
         """Submit a plan."""
         return self.cluster().submit(plan, values or {}, lambda line: None)
@@ -157,11 +181,6 @@ def phase(name, **fields):
 def done(outcome, **fields):
     put("ray_head.done", outcome=outcome, **fields)
 """
-WIN = "phase('running'); time.sleep(0.3); done('succeeded', exit_code=0)"
-FOLLOW = """
-while not (meet / 'ray_head.done').exists():
-    time.sleep(0.02)
-"""
 
 
 @pytest.fixture
@@ -169,26 +188,29 @@ def lab(state_home: Path, profile: LocalProfile) -> Iterator[Lab]:
     """A lab whose runs are all gone, processes and temporary files, when the test is over."""
     made = Lab(state_home, profile, [])
     yield made
-    left = {run_id: sorted(proc.scan(run_id)) for run_id in made.made}
+    left = {run_id: traces(run_id) for run_id in made.made}
     for run_id in made.made:
         made.cluster().stop(JobRef("local", run_id))
         proc.sweep(run_id)
-        temp = Path(made.profile.temp_root) / f"rl-{run_id.rpartition('-')[2]}"
-        stayed = temp.exists()
-        shutil.rmtree(temp, ignore_errors=True)
-        assert not left[run_id], f"{run_id} left processes behind: {left[run_id]}"
-        assert not stayed, f"{run_id} left `{temp}` behind"
-
-
-def is_supervisor_of(run_id: str, pid: int) -> bool:
-    """Tell whether a process is the supervisor of a run."""
-    try:
-        return (
-            run_id in Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
-            and pid != os.getpid()
+        shutil.rmtree(
+            f"{made.profile.temp_root}/rl-{run_id.rpartition('-')[2]}", ignore_errors=True
         )
-    except OSError:
-        return False
+    assert not any(left.values()), left
 
 
-__all__ = ["FOLLOW", "WIN", "Lab", "Observed", "State"]
+def traces(run_id: str) -> list[str]:
+    """Return what is left of a run outside of its directory: its temporary files, and every process that
+    has its id in the environment, the command line, the working directory or an open file."""
+    mark = run_id.rpartition("-")[2]
+    found = [str(p) for p in Path("/tmp").glob(f"rl-{mark}*")]
+    for pid in proc.table():
+        if pid == os.getpid():
+            continue
+        told = b"\0".join(proc.environ(pid)).decode("utf-8", "replace")
+        with contextlib.suppress(OSError):
+            told += Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
+            told += str(Path(f"/proc/{pid}/cwd").readlink())
+            told += " ".join(str(p.readlink()) for p in Path(f"/proc/{pid}/fd").iterdir())
+        if mark in told:
+            found.append(f"{pid} {Path(f'/proc/{pid}/cmdline').read_text(errors='replace')[:80]}")
+    return found

@@ -171,3 +171,12 @@ def test_offline_plans_can_be_submitted(lab: Any) -> None:
     assert plan.native["ranks"][0]["ip"] != plan.native["ranks"][1]["ip"]
     assert plan.native["ranks"][0]["guard"] != plan.native["ranks"][1]["guard"]
     assert set(codes(preflight(lab, plan))) <= {"local.port-busy"}
+
+
+def test_a_required_secret_that_is_missing(lab: Any) -> None:
+    """A secret that the profile requires and nobody has is an error; a present one is not."""
+    plan = lab.plan(lab.run(required_secrets=("HF_TOKEN",)), TOY)
+    found = preflight(lab, plan)
+    assert codes(found) == ["local.secret-missing"]
+    assert "`HF_TOKEN`" in found[0].message
+    assert preflight(lab, plan, present=frozenset({"HF_TOKEN"})) == []

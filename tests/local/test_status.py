@@ -192,9 +192,14 @@ sys.addaudithook(_audit)
 def test_an_idle_run_costs_one_look_per_node_and_5_s(lab: Any, nodes: int) -> None:
     """Watching a run that is RUNNING for 60 s opens at most 12 files per node, and sees the end at once."""
     run = lab.run()
-    ref = lab.submit(lab.agents(run, [WIN.replace("0.3", "3"), *["time.sleep(3)"] * (nodes - 1)]))
+    ref = lab.submit(
+        lab.agents(
+            run, [WIN.replace("0.3", "3"), *["phase('running'); time.sleep(3)"] * (nodes - 1)]
+        )
+    )
     clock = FakeClock()
     local = Local(lab.profile, Shell(), clock)
+    lab.until(ref, lambda s: all(r.phase == "running" for r in s.ranks) and len(s.ranks) == nodes)
     lab.until(ref, lambda s: s.state is State.RUNNING, local=local)
     OPENED.clear()
     WATCHING.append(run.paths.run_dir)
@@ -291,3 +296,28 @@ def test_modes_are_the_plans(lab: Any) -> None:
         "deep/er/run.sh": "0o755",
         "plan.json": "0o600",
     }
+
+
+def test_a_changed_archive_is_refused(lab: Any) -> None:
+    """An archive that is not the one of the plan is an error before anything is written."""
+    plan = lab.with_archives(lab.agents(lab.run(), [STAY]))
+    other = plan.artifacts[0]._replace(sha256="0" * 64)
+    with pytest.raises(ClusterError, match=r"local.artifact-changed"):
+        lab.submit(plan._replace(artifacts=(other,)))
+    assert not Path(plan.run.paths.run_dir).exists()
+
+
+def test_stop_works_where_the_end_cannot_be_noted(lab: Any) -> None:
+    """A run whose state cannot be written is stopped all the same, and what could not be done is said."""
+    run = lab.run()
+    ref = lab.submit(lab.agents(run, [STAY]))
+    lab.until(ref, lambda s: s.state is State.RUNNING)
+    state = Path(run.paths.run_dir, "state.json")
+    state.unlink()
+    state.mkdir()
+    with pytest.raises(ClusterError, match=r"local.not-written"):
+        lab.cluster().stop(ref)
+    assert not proc.scan(run.id)
+    state.rmdir()
+    lab.cluster().stop(ref)
+    assert lab.status(ref).state is State.KILLED

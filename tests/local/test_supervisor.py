@@ -274,6 +274,25 @@ def test_sigkill_of_the_supervisor(lab: Any) -> None:
     assert lab.status(ref)[1:3] == (State.FAILED, "supervisor-lost")
 
 
+def test_the_next_submit_clears_what_a_killed_supervisor_left(lab: Any) -> None:
+    """Secrets and Ray's directories of a lost run go with the next submit, once its agents have ended."""
+    run = lab.run(secrets=("HF_TOKEN",))
+    told = "phase('running'); os.read(int(sys.argv[2]), 1); sys.exit(71)"
+    ref = lab.submit(lab.agents(run, [told]), {"HF_TOKEN": "hush"})
+    temp = Path(lab.profile.temp_root, f"rl-{run.id.rpartition('-')[2]}")
+    lab.until(ref, running)
+    assert temp.is_dir()
+    proc.signal_process(supervisor(run), signal.SIGKILL)
+    lab.end(ref)
+    while proc.scan(run.id):
+        time.sleep(0.02)
+    assert Path(run.paths.run_dir, "secrets.json").exists()
+    assert lab.end(lab.submit(lab.agents(lab.run(), [WIN]))).state is State.SUCCEEDED
+    assert not Path(run.paths.run_dir, "secrets.json").exists()
+    assert not temp.exists()
+    assert lab.status(ref)[1:3] == (State.FAILED, "supervisor-lost")
+
+
 def test_the_lifeline_tells_the_agents(lab: Any) -> None:
     """Every agent holds a pipe that reaches its end when the supervisor is gone."""
     run = lab.run()
@@ -287,6 +306,7 @@ def test_the_lifeline_tells_the_agents(lab: Any) -> None:
     while [r["phase"] for r in statefile.records(meet, run.id, 1, 2).values()] != ["told", "told"]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    lab.cluster().stop(ref)
 
 
 def test_secrets_are_there_for_the_agents_and_then_gone(lab: Any) -> None:

@@ -78,7 +78,7 @@ class Local(Cluster):
 
     def stop(self, ref: JobRef) -> None:
         """Stop this run and wait until nothing of it is left; an absent or ended one is no error."""
-        from rlaunch_local.status import stop_run
+        from rlaunch_local.stopping import stop_run
 
         if run_dir := self._directory(ref):
             stop_run(run_dir, ref.native)

@@ -56,6 +56,11 @@ CODES: tuple[Code, ...] = (
         level="warning",
     ),
     Code(
+        "local.secret-missing",
+        "A secret that the profile requires is not at hand.\n\nThe profile names it in "
+        "`required_secrets`. Only its name is looked at, in the secrets file and in the shell.",
+    ),
+    Code(
         "local.run-exists",
         "The run directory holds a run already.\n\nA run id is used once: a second run in the same "
         "directory would read the first one's files.",
@@ -80,7 +85,7 @@ CODES: tuple[Code, ...] = (
         "This machine has no such run.\n\n`rlaunch runs` lists the runs that were started here.",
     ),
     Code(
-        "core.artifact-changed",
+        "local.artifact-changed",
         "An archive is not the one that the plan was made with.\n\nWhat is submitted is what was shown. "
         "The installed rlaunch has changed since the plan was made: make it again.",
     ),

@@ -1,4 +1,4 @@
-"""Where the runs of this machine stand, asked from any process; and how they are stopped.
+"""Where the runs of this machine stand, asked from any process.
 
 The state file is the supervisor's word, and the supervisor's life is its proof: one that is gone without
 having written an end means FAILED `supervisor-lost`. An idle run costs its watcher, per node and 5 s, no
@@ -8,17 +8,13 @@ more than one look at a file: while a run is RUNNING its end is seen by the supe
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
-import shutil
-import signal
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rlaunch.errors import ClusterError
 from rlaunch.model import JobRef, Rank, State, Status
 from rlaunch_local import proc, statefile
 from rlaunch_local.statefile import Snapshot
@@ -27,8 +23,6 @@ STATE_S = 6.0
 """Between two looks at the state file of a run that is RUNNING and whose supervisor lives."""
 RANKS_S = 30.0
 """Between two looks at the ranks' records of such a run; they are written once a minute."""
-HANDOVER_S = 15.0
-"""A run that is being submitted gets its supervisor within this time."""
 LOST = "supervisor-lost"
 
 
@@ -97,7 +91,8 @@ class Watched:
         return self.pulse.beats()
 
     def _read_ranks(self, snapshot: Snapshot, now: float, *, changed: bool) -> None:
-        if not snapshot.agents or not (changed or now - self.ranks_at >= RANKS_S):
+        due = changed or now - self.ranks_at >= RANKS_S or len(self.records) < len(snapshot.agents)
+        if not (snapshot.agents and due):
             return
         if self.rendezvous is None:
             self.rendezvous = Path(
@@ -171,69 +166,3 @@ def native(run_dir: Path) -> dict[str, Any]:
     """Return the native part of the run's plan; empty where it cannot be read."""
     found = statefile.read_record(run_dir / "plan.json").get("native")
     return found if isinstance(found, dict) else {}
-
-
-def stop_run(run_dir: Path, run: str) -> None:
-    """Stop one run: nothing of it is left when this returns. No error when it has ended.
-
-    Takes the profile's grace and one second at most. Raises ClusterError `local.not-stopped` when the
-    kernel does not let processes go.
-    """
-    snapshot = _read(run_dir, run)
-    if snapshot.state.ended:
-        return
-    plan = native(run_dir)
-    was_lost = lost(snapshot).reason == LOST
-    statefile.replace(run_dir / statefile.STOP, json.dumps({"at": statefile.now()}) + "\n")
-    if not was_lost:
-        snapshot = _await_supervisor(run_dir, run, snapshot)
-        _end_supervisor(snapshot, float(plan.get("grace_s") or 4))
-    snapshot = _read(run_dir, run)
-    if not snapshot.state.ended:
-        _clear(run_dir, run, plan)
-        end = (
-            lost(snapshot) if was_lost else snapshot._replace(state=State.KILLED, reason="stopped")
-        )
-        statefile.write(run_dir, end._replace(since=statefile.now()))
-    if left := proc.scan(run):
-        raise ClusterError.of(
-            "local.not-stopped", f"{len(left)} processes of `{run}` are still there: {sorted(left)}",
-            hint="`rlaunch stop` again; a process in state D waits for a file system",
-        )  # fmt: skip
-
-
-def _read(run_dir: Path, run: str) -> Snapshot:
-    try:
-        return statefile.read(run_dir)
-    except (OSError, ValueError):  # garbage: what runs under this id is ended all the same
-        argv = native(run_dir).get("supervisor") or ["-m", "rlaunch_local.supervisor", str(run_dir)]
-        return Snapshot(run, State.UNKNOWN, supervisor=proc.find(argv[1:]))
-
-
-def _await_supervisor(run_dir: Path, run: str, snapshot: Snapshot) -> Snapshot:
-    """Wait while the submitting process stands in for the supervisor: it is not ours to signal."""
-    deadline = datetime.now(UTC).timestamp() + HANDOVER_S
-    while snapshot.reason == "submitting" and datetime.now(UTC).timestamp() < deadline:
-        Pulse(None).wait(0)
-        select.select([], [], [], 0.05)
-        snapshot = _read(run_dir, run)
-    return snapshot
-
-
-def _end_supervisor(snapshot: Snapshot, grace: float) -> None:
-    if snapshot.reason == "submitting" or snapshot.state.ended:
-        return
-    pulse = Pulse(snapshot.supervisor)
-    proc.signal_process(snapshot.supervisor, signal.SIGTERM)
-    if not pulse.wait(grace + 0.8):
-        proc.signal_process(snapshot.supervisor, signal.SIGKILL)
-        pulse.wait(1.0)
-    pulse.close()
-
-
-def _clear(run_dir: Path, run: str, plan: Mapping[str, Any]) -> None:
-    """Do what a supervisor that is gone can no longer do."""
-    proc.sweep(run)
-    (run_dir / "secrets.json").unlink(missing_ok=True)
-    if base := plan.get("ray_temp"):
-        shutil.rmtree(str(base), ignore_errors=True)

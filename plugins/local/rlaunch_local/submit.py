@@ -18,6 +18,7 @@ from rlaunch.model import JobRef, Plan, State
 from rlaunch_local import places, proc, statefile
 from rlaunch_local.gang import inherited
 from rlaunch_local.statefile import Snapshot
+from rlaunch_local.stopping import clear_lost
 from rlaunch_local.supervisor import LOG, PORT_BUSY, READY
 
 READY_S = 30.0
@@ -27,10 +28,12 @@ READY_S = 30.0
 def submit_plan(plan: Plan, secrets: Mapping[str, str], report: Report) -> JobRef:
     """Start the run and return its reference once its supervisor lives.
 
-    Raises ClusterError `local.run-exists`, `local.not-written`, `core.artifact-changed` or
+    Raises ClusterError `local.run-exists`, `local.not-written`, `local.artifact-changed` or
     `local.no-supervisor`; nothing runs then, and no secret stays on disk.
     """
     run, run_dir = plan.run, Path(plan.run.paths.run_dir)
+    with suppress(OSError):
+        clear_lost(places.state_root() / "local")
     archives = {a.path: _archive(a.path, a.sha256) for a in plan.artifacts}
     with _writing(run_dir):
         _make(run_dir)
@@ -72,12 +75,12 @@ def _abandon(plan: Plan, run_dir: Path, start: Snapshot, error: ClusterError) ->
 
 
 def _archive(name: str, sha256: str) -> bytes:
-    from rlaunch import zipapps
+    from rlaunch.zipapps import build
 
-    data = zipapps.build(name)
+    data = build(name)
     if hashlib.sha256(data).hexdigest() != sha256:
         raise ClusterError.of(
-            "core.artifact-changed", f"`{name}` is not the one that the plan was made with",
+            "local.artifact-changed", f"`{name}` is not the one that the plan was made with",
             place=name, hint="make the plan again: the installed rlaunch has changed since",
         )  # fmt: skip
     return data

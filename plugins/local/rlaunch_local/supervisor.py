@@ -28,7 +28,7 @@ from rlaunch_local.verdict import Verdict, again, judge, name
 LOG = "supervisor.log"
 READY, PORT_BUSY = "ready\n", "port-busy\n"
 """What it says to the submitting process."""
-FASTEST, SLOWEST = 0.25, 2.0
+FASTEST, SLOWEST = 0.25, 1.0
 """Seconds between two looks at the head's phase during bring-up; none once it runs."""
 RETRY_S = 1.0
 """Before the next attempt: ports in TIME_WAIT do not matter, but a crash loop should not spin."""
