@@ -66,7 +66,7 @@ def prepare(world: World, request: Request) -> Prepared:
             findings.extend(seen)
     except RlaunchError as error:
         findings.extend(error.findings)
-    kept = waive(_tidy(findings), request.allow, chosen)
+    kept = waive(tidy(findings), request.allow, chosen)
     if plan is not None:
         plan = plan._replace(findings=kept)
     return Prepared(plan, kept, chosen)
@@ -77,17 +77,22 @@ def _plan(
 ) -> tuple[Plan | None, tuple[Finding, ...]]:
     command = chosen.plugins.command(run)
     if command is None:
-        entry = run.recipe.body.get("entrypoint")
-        raise RlaunchError.of(
-            "core.no-trainer", f"no trainer knows the entry point `{entry}`",
-            place=run.recipe.at("entrypoint"), hint="`rlaunch.smoke`, or a SkyRL entry point",
-        )  # fmt: skip
+        raise RlaunchError(no_trainer(run))
     observed, findings = (Observed(), ()) if request.offline else _observe(chosen.cluster, run)
     plan = chosen.cluster.plan(run, command, observed)
     wanted = {NODE, *command.artifacts}
     artifacts = tuple(a for a in world.context.artifacts if a.path in wanted)
     plan = plan._replace(artifacts=(*artifacts, *plan.artifacts))
     return plan, (*findings, *plan.findings, *chosen.plugins.check(run, plan))
+
+
+def no_trainer(run: Run) -> Finding:
+    """Return the finding for a recipe whose entry point no plugin knows."""
+    return Finding(
+        "error", "core.no-trainer",
+        f"no trainer knows the entry point `{run.recipe.body.get('entrypoint')}`",
+        run.recipe.at("entrypoint"), "`rlaunch.smoke`, or a SkyRL entry point",
+    )  # fmt: skip
 
 
 def _observe(cluster: Cluster, run: Run) -> tuple[Observed, tuple[Finding, ...]]:
@@ -117,7 +122,7 @@ def _observe(cluster: Cluster, run: Run) -> tuple[Observed, tuple[Finding, ...]]
     )  # fmt: skip
 
 
-def _tidy(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def tidy(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Drop repetitions and sort by level; within a level the order of the stages stays.
 
     One fault that two stages see is said once, with the place of the first, which knows the recipe's
@@ -154,7 +159,7 @@ def waive(
             kept.append(_bad_waiver(code, "is no code", "`rlaunch explain CODE` prints its page"))
         elif not known[code].waivable:
             kept.append(_bad_waiver(code, "cannot be waived", f"see `rlaunch explain {code}`"))
-    return _tidy(kept)
+    return tidy(kept)
 
 
 def _bad_waiver(code: str, why: str, hint: str) -> Finding:
@@ -218,7 +223,7 @@ def tell(world: World, chosen: Chosen, event: Event) -> None:
 
 
 def _stop_on_error(world: World, findings: Iterable[Finding]) -> None:
-    found = _tidy(findings)
+    found = tidy(findings)
     if any(f.level == "error" for f in found):
         raise RlaunchError(*found)
     for finding in found:
