@@ -13,7 +13,14 @@ from rlaunch.model import Recipe
 def gather(body: dict[str, Any], **layers: Any) -> env.Environment:
     """Lay the layers with empty ones where none is given."""
     recipe = Recipe("r.yaml", "0" * 64, body, {"extra_env.A": (3, 5)})
-    given_layers = {"typed": {}, "user": {}, "profile": {}, "rules": {}, "cluster": "here", **layers}
+    given_layers = {
+        "typed": {},
+        "user": {},
+        "profile": {},
+        "rules": {},
+        "cluster": "here",
+        **layers,
+    }
     return env.gather(recipe, **given_layers)
 
 
@@ -24,7 +31,16 @@ def codes(found: env.Environment) -> list[str]:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [("x", "x"), (1, "1"), (True, "1"), (False, "0"), (1.5, "1.5"), (1e-05, "1e-05"), ("", ""), (None, None)],
+    [
+        ("x", "x"),
+        (1, "1"),
+        (True, "1"),
+        (False, "0"),
+        (1.5, "1.5"),
+        (1e-05, "1e-05"),
+        ("", ""),
+        (None, None),
+    ],
 )
 def test_one_coercion_rule(value: Any, text: str | None):
     """Every YAML scalar becomes one string by one rule, and null means not set."""

@@ -41,7 +41,9 @@ def settle(
 ) -> resolve.Resolution:
     """Resolve a recipe with the flags given."""
     recipe = recipes.parse(text.encode(), "smoke.yaml")
-    asked = Request("smoke.yaml", "here", **{"model_path": "toy/grpo", "train_data": '["d"]', **request})
+    asked = Request(
+        "smoke.yaml", "here", **{"model_path": "toy/grpo", "train_data": '["d"]', **request}
+    )
     layered = lay(
         Profile, base or BASE, origin="here.yaml", user={}, typed=asked.settings, flags=asked.flags
     )

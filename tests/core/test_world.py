@@ -75,7 +75,9 @@ def test_a_missing_workspace_is_an_error():
 
 def here(tmp_path: Path, **more: str) -> World:
     """A world whose home is a temporary directory."""
-    return World.here(workspace=str(tmp_path), environ={"HOME": str(tmp_path), **more}, artifacts=False)
+    return World.here(
+        workspace=str(tmp_path), environ={"HOME": str(tmp_path), **more}, artifacts=False
+    )
 
 
 def test_state_lies_under_xdg_state(tmp_path: Path):
