@@ -22,6 +22,9 @@ LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z")
 NAME_LIMIT = 54
 """Characters of a run's name: with `-` and eight hex digits it stays a DNS label of 63."""
 
+_LEAKS = frozenset({"env.refused", "env.secret-literal"})
+"""Codes that mean: somebody's credential stands in what was written."""
+
 _PATHS = ("python", "run_dir", "storage_root", "data_root", "artifacts_dir", "rendezvous_dir")
 
 
@@ -104,6 +107,8 @@ def resolve(recipe: Recipe, request: Request, layered: Layered, context: Context
     )
     work.findings.extend(env.findings)
     _stray(work)
+    if any(f.code in _LEAKS for f in work.findings):
+        return Resolution(None, tuple(work.findings))  # a plan would show the value
     if nodes is None or model is None or name is None or data is None or val is None:
         return Resolution(None, tuple(work.findings))
     run = _assemble(work, model=model, data=data, val=val, nodes=nodes, name=name, env=env)

@@ -153,6 +153,18 @@ def test_bad_overrides(override: str, code: str):
     assert code in [c for c, _ in errors(settle(overrides=(override,), settings={"nodes": 1}))]
 
 
+def test_a_credential_that_was_written_down_is_in_no_plan():
+    """Where a secret's value stands in the recipe or an override there is no plan to show it."""
+    for text, overrides in (
+        (RECIPE + "extra_env: {AWS_SECRET_ACCESS_KEY: canary}\n", ()),
+        (RECIPE + "extra_env: {WANDB_API_KEY: canary}\n", ()),
+        (RECIPE, ("++extra_env.WANDB_API_KEY=canary",)),
+    ):
+        done = settle(text, overrides=overrides, settings={"nodes": 1})
+        assert done.run is None
+        assert "canary" not in repr(done.findings)
+
+
 def test_a_rendezvous_directory_gets_a_fresh_sub_path():
     """A directory of one's own is never shared between runs."""
     done = settle(settings={"nodes": 1, "rendezvous_dir": "/shared/rv/"})
