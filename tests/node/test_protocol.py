@@ -299,3 +299,21 @@ def test_bring_up_and_waiting_stay_within_the_request_budget(make_gang: MakeGang
         int(re.findall(r"Store requests: (\d+)", gang.log(rank))[-1]) for rank in range(gang.nodes)
     ]
     assert sum(counts) <= 8 * gang.nodes + 20, counts
+
+
+@pytest.mark.e2e
+def test_store_has_to_do_where_no_connection_is_possible(make_gang: MakeGang) -> None:
+    """A worker that cannot reach rank 0's agent watches the store, and still ends as rank 0 ends."""
+    gang = make_gang(2)
+    head = gang.start(0, *HELD)
+    gang.wait_for(lambda: gang.read("ray_head.json"))
+    with socket.socket() as nobody:
+        nobody.bind((gang.net + ".1", 0))
+        closed = nobody.getsockname()[1]
+        gang.write("ray_head.json", {**gang.read("ray_head.json"), "agent_port": closed})
+        worker = gang.start(1)
+        gang.wait_logged(1, "watching the store instead")
+        gang.wait_logged(0, "Rank 1 is here")
+        head.signal(signal.SIGTERM)
+        assert head.wait(10) == 143
+        assert worker.wait(45) == 143

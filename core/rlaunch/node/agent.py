@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -18,7 +19,7 @@ from .courier import Courier
 from .flags import Flags, choose_ray_temp
 from .loop import Loop
 from .output import Log
-from .rayline import Versions, read_versions
+from .rayline import STARTED, Versions, read_versions
 from .reasons import Ending, Outcome, fail
 from .records import Fence, RankRecord, encode, now, rank_key, term_key
 from .samples import Sampler, read_kernel_lines
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     from .ports import Ports
 
 HEARTBEAT = 60.0
+RESTARTS = 2
+TOO_SLOW = re.compile(
+    r"timed out during startup|No node info found for head node|Failed to get head node info"
+    r"|Failed to connect to GCS|RpcError|Unable to connect to GCS|session_name"
+)
+"""What `ray start` says where it, or the head that it joins, only was too slow."""
 
 
 class Agent:
@@ -47,6 +54,7 @@ class Agent:
         self.children: list[Child] = []
         self.ray: Child | None = None
         self.ray_started = False
+        self.ray_restarts = 0
         self.ports: Ports | None = None
         self.tell: Callable[[RankRecord], None] = lambda record: None
         """Gets each new record of this rank, beside the store."""
@@ -105,7 +113,11 @@ class Agent:
         return self.flags.ray_temp or choose_ray_temp(self.flags)
 
     def start_ray(self, argv: list[str], env: dict[str, str]) -> None:
-        """Start `ray start --block`; its end ends the attempt with reason `ray-failed`."""
+        """Start `ray start --block`; its end ends the attempt with reason `ray-failed`.
+
+        Ray gives its raylet 30 s, which a cold image or a busy host needs alone for its imports; so a start
+        that only was too slow is tried again.
+        """
         last: list[str] = []
 
         def take(line: bytes) -> None:
@@ -114,7 +126,7 @@ class Agent:
                 last.append(text)
                 del last[:-6]
                 self.log.put(b"[ray] " + line)
-            if "Ray runtime started." in text:
+            if STARTED in line:
                 self.ray_started = True
 
         if not os.path.isdir(self.ray_temp):
@@ -127,10 +139,18 @@ class Agent:
         self.children.append(ray)
 
         def watch() -> None:
-            if ray.drained or (ray.ended and time.monotonic() - ray.heard_at > 1):
-                said = " | ".join(last)
-                detail = f"Ray on rank {self.flags.rank} exited {ray.status}: {said}"
-                self.loop.end(fail(reasons.RAY_FAILED, detail[:1500]))
+            gone = ray.drained or (ray.ended and time.monotonic() - ray.heard_at > 1)
+            if self.ray is not ray or self.loop.ending is not None or not gone:
+                return
+            said = " | ".join(last)
+            if not self.ray_started and self.ray_restarts < RESTARTS and TOO_SLOW.search(said):
+                self.ray_restarts += 1
+                self.log.say(f"Ray was too slow, starting it again: {last[-1]}")
+                ray.kill()
+                self.start_ray(argv, env)
+                return
+            detail = f"Ray on rank {self.flags.rank} exited {ray.status}: {said}"
+            self.loop.end(fail(reasons.RAY_FAILED, detail[:1500]))
 
         self.loop.reap(watch)
 

@@ -64,7 +64,7 @@ class Flags(NamedTuple):
 def parse_agent_flags(words: Sequence[str]) -> Flags:
     """Read `agent …`'s flags; raises `Ending` with reason `bad-flags` and one clause of detail."""
     before, driver = split_driver(words)
-    given = vars(_build_parser().parse_args(before))
+    given = vars(build_parser().parse_args(before))
     flags = Flags(**{**given, "driver": driver, "pythonpath": tuple(given["pythonpath"] or ())})
     wrong = find_mistake(flags)
     if wrong:
@@ -143,8 +143,9 @@ def _read_words(text: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _build_parser() -> _Parser:
-    parser = _Parser(prog="rlaunch-node.pyz agent", allow_abbrev=False)
+def build_parser() -> _Parser:
+    """Return the parser of everything before `--`; its `format_help` lists the flags."""
+    parser = _Parser(prog="rlaunch-node.pyz agent", allow_abbrev=False, add_help=False)
     need = parser.add_argument_group("the gang")
     for name in ("--run-id", "--rendezvous", "--node-ip", "--work-dir"):
         need.add_argument(name, required=True)

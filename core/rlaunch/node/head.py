@@ -141,11 +141,15 @@ class HeadRole:
         limit = flags.join_timeout
         agent.log.say(f"Waiting for {flags.nodes} Ray node(s) at {address} (timeout {limit:g}s)...")
         self.probe = probe = Probe(agent.loop, address, env)
-        started, seen = time.monotonic(), -1
+        started, seen, restarts = time.monotonic(), -1, agent.ray_restarts
         while len(probe.alive.nodes) < flags.nodes:
             if len(probe.alive.nodes) != seen:
                 seen = len(probe.alive.nodes)
                 agent.log.say(f"Ray nodes alive: {seen}/{flags.nodes}")
+            if agent.ray_restarts != restarts:  # another GCS: ask that one
+                restarts, seen = agent.ray_restarts, -1
+                probe.close()
+                self.probe = probe = Probe(agent.loop, address, env)
             self._check_missing(desk, probe, time.monotonic() - began, time.monotonic() - started)
             probe.wait(0.5)
         agent.log.say(f"Ray nodes alive: {len(probe.alive.nodes)}/{flags.nodes}")

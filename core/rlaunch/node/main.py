@@ -32,6 +32,11 @@ def main(words: Sequence[str]) -> int:
         from .datasets import main as stage
 
         return stage(rest)
+    if command == "agent" and rest[:1] in (["-h"], ["--help"]):
+        from .flags import build_parser
+
+        print(build_parser().format_help(), end="")
+        return 0
     if command != "agent":
         print(USAGE, end="", file=sys.stderr)
         return EXIT_CODES[BAD_FLAGS]

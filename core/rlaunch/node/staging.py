@@ -104,7 +104,7 @@ def compare(rank: int, staged: Mapping[str, int], mine: Mapping[str, int]) -> st
 
 def guess_names(argv: Sequence[str]) -> list[str]:
     """Return the data sets in a staging command, for its log line: what follows `stage` and its options."""
-    words = list(argv[argv.index("stage") + 1 :]) if "stage" in argv else list(argv[1:])
+    words = list(argv[argv.index("stage") + 1 :]) if "stage" in argv else []
     names = []
     while words:
         word = words.pop(0)

@@ -89,14 +89,16 @@ class DirectoryStore(Store):
         path = os.path.join(self.root, key)
         try:
             aside = self._write_aside(path, data)
-            try:
-                os.link(aside, path)  # fails where the name is taken, and is whole where it is not
-            finally:
-                os.unlink(aside)
+        except OSError as error:
+            raise StoreError(str(error)) from error
+        try:
+            os.link(aside, path)  # fails where the name is taken, and is whole where it is not
         except FileExistsError:
             return False
         except OSError as error:
             raise StoreError(str(error)) from error
+        finally:
+            os.unlink(aside)
         return True
 
     def _write_aside(self, path: str, data: bytes) -> str:
