@@ -202,7 +202,8 @@ def _text(value: Any) -> Any:
         return value
 
 
-def _matching(name: str, rules: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def rule_for(name: str, rules: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the rule for a name: its own, else that of the longest prefix with `*`; None without one."""
     if name in rules:
         return rules[name]
     prefixes = [p for p in rules if p.endswith("*") and name.startswith(p[:-1])]
@@ -213,7 +214,7 @@ def _apply_rules(
     draft: _Draft, rules: Mapping[str, Mapping[str, Any]], recipe: Recipe, cluster: str
 ) -> None:
     for name in list(draft.values):
-        rule = _matching(name, rules)
+        rule = rule_for(name, rules)
         if rule is None:
             continue
         reason, source = str(rule["reason"]), draft.provenance[f"env.{name}"].source

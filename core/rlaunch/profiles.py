@@ -34,6 +34,13 @@ class Root(Model):
     since: str = ""
 
 
+class Proposal(Model):
+    """A value that recipes of one cluster usually have, with its reason."""
+
+    value: Any
+    reason: str
+
+
 class Profile(Model):
     """Facts that every cluster has. A plugin subclasses it for its own."""
 
@@ -89,6 +96,9 @@ class Profile(Model):
     """Launch settings that mean nothing here -> why."""
     reasons: dict[str, str] = {}
     """setting -> why it has the value it has; printed by `--dry-run` and `rlaunch explain SETTING`."""
+    proposals: dict[str, Proposal] = {}
+    """Recipe key (`generator.max_num_seqs`, `extra_env.NAME`) -> its usual value here; `rlaunch port`
+    proposes it in place of the other cluster's, and a launch never looks at it."""
 
     def facts(self) -> dict[str, Any]:
         """Return the profile as JSON-able data, the form a plan and the run record keep."""

@@ -25,6 +25,7 @@ NAME_LIMIT = 54
 _LEAKS = frozenset({"env.refused", "env.secret-literal"})
 """Codes that mean: somebody's credential stands in what was written."""
 
+_NOT_SHOWN = ("env", "env_rules", "reasons", "unsupported", "name", "plugin", "proposals")
 _PATHS = ("python", "run_dir", "storage_root", "data_root", "artifacts_dir", "rendezvous_dir")
 
 
@@ -297,7 +298,7 @@ def _assemble(
     plain = {
         field: work.note(field, facts[field])
         for field in type(profile).model_fields
-        if field not in (*_PATHS, "env", "env_rules", "reasons", "unsupported", "name", "plugin")
+        if field not in (*_PATHS, *_NOT_SHOWN)
     }
     if "skyrl_ref" in launch:
         work.note("skyrl_ref", launch["skyrl_ref"])
