@@ -78,6 +78,28 @@ def test_only_one_can_create(tmp_path: Path) -> None:
     assert set(store.list("")) == {"claim"}
 
 
+def test_only_the_owner_can_read(tmp_path: Path) -> None:
+    """Records hold the token of the attempt, so that other users of a shared directory see nothing."""
+    store = DirectoryStore(str(tmp_path))
+    store.write("a", b"1")
+    store.create("b", b"1")
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in "ab"] == [0o600, 0o600]
+
+
+def test_claim_works_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that has no hard links still lets only one create."""
+
+    def refuse(source: str, target: str) -> None:
+        raise PermissionError(1, "no links here")
+
+    monkeypatch.setattr("os.link", refuse)
+    store = DirectoryStore(str(tmp_path))
+    assert store.create("claim", b"1")
+    assert not store.create("claim", b"2")
+    assert store.read("claim") == b"1"
+    assert set(store.list("")) == {"claim"}
+
+
 def test_trouble_of_the_disk_is_a_store_error(tmp_path: Path) -> None:
     """A place that is no directory is an error to try again, not a crash."""
     (tmp_path / "file").write_text("")

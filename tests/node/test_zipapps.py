@@ -117,6 +117,11 @@ def test_wrong_use_is_64_with_a_sentence(node_zipapp: Path, words: tuple[str, ..
     assert "Traceback" not in done.stderr
 
 
+def test_closed_lifeline_is_refused(make_gang: Callable[[int], Gang]) -> None:
+    """A lifeline that is not there would end nothing, so that it is a mistake in the flags."""
+    assert make_gang(1).start(0, "--lifeline-fd", "77").wait(20) == 64
+
+
 def test_help_is_help(node_zipapp: Path) -> None:
     """`--help` lists the sub-commands, `agent --help` the flags."""
     for words in (("--help",), ("agent", "--help")):

@@ -15,7 +15,7 @@ from .limits import plan_memory, read_cgroup_limit, read_host_memory, read_shm_r
 from .loop import back_off
 from .ports import claim_ports
 from .probe import Probe, answers
-from .rayline import build_ray_command, find_package
+from .rayline import build_ray_command, find_package, join_address
 from .reasons import Ending, Outcome, fail, judge_driver
 from .records import (
     DONE_KEY,
@@ -135,7 +135,7 @@ class HeadRole:
         """Wait until GCS sees as many nodes as the gang has, and name the ranks that do not come."""
         agent, flags = self.agent, self.agent.flags
         assert agent.ports is not None  # noqa: S101  # claimed in `_publish`
-        address = f"{flags.node_ip}:{agent.ports.numbers['gcs']}"
+        address = join_address(flags.node_ip, agent.ports.numbers["gcs"])
         desk.say(ray=True)
         agent.enter("joining")
         limit = flags.join_timeout
@@ -184,7 +184,7 @@ class HeadRole:
     def _run_driver(self, desk: Desk) -> None:
         agent, flags = self.agent, self.agent.flags
         assert agent.ports is not None  # noqa: S101  # claimed in `_publish`
-        address = f"{flags.node_ip}:{agent.ports.numbers['gcs']}"
+        address = join_address(flags.node_ip, agent.ports.numbers["gcs"])
         env = add_ray(agent.env, auth=flags.ray_auth, token=self.token, address=address)
         agent.log.say(f"Launching the training driver: {shlex.join(flags.driver)}")
         try:
@@ -237,9 +237,9 @@ class HeadRole:
         if self.desk is not None:
             self.desk.say(outcome=outcome._asdict())
             self.desk.flush(0.5)
-        agent.kill_all()
         if self.probe is not None:
             self.probe.close()
+        agent.kill_all()
         return outcome
 
     def _driver_drained(self) -> bool:

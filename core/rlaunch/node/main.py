@@ -51,6 +51,10 @@ def run_agent(words: Sequence[str]) -> int:
 
     try:
         flags = parse_agent_flags(words)
+        if flags.lifeline_fd is not None:
+            os.fstat(flags.lifeline_fd)
+    except OSError:
+        return _refuse("`--lifeline-fd` is not an open descriptor")
     except Ending as ending:
         return _refuse(ending.outcome.detail)
     folder = "" if flags.ray_temp else choose_ray_temp(flags)

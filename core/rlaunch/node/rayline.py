@@ -70,6 +70,11 @@ def build_ray_command(
     return argv + [f"{flag}={value}" for flag, value in amounts.items() if value is not None]
 
 
+def join_address(ip: str, port: int) -> str:
+    """Return `ip:port`, with brackets around an IPv6 address."""
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
 def _spill_config(place: str) -> str:
     """Return where objects spill; Ray takes this on the head only and refuses it on a worker."""
     if "://" in place:

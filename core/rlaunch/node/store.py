@@ -6,11 +6,16 @@ store subclasses `Store` and is chosen in `open_store`; the roles never know whi
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from abc import ABC, abstractmethod
 
 from .reasons import BAD_FLAGS, STORE_FAILED, Ending, fail
+
+MODE = 0o600
+"""`ray_head.json` has the token that opens Ray to whoever knows it."""
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class StoreError(Exception):
@@ -96,16 +101,30 @@ class DirectoryStore(Store):
         except FileExistsError:
             return False
         except OSError as error:
-            raise StoreError(str(error)) from error
+            if error.errno not in NO_LINKS:
+                raise StoreError(str(error)) from error
+            return self._create_in_place(path, data)
         finally:
             os.unlink(aside)
+        return True
+
+    def _create_in_place(self, path: str, data: bytes) -> bool:
+        """Create where the file system has no hard links; a reader may see a half-written object."""
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise StoreError(str(error)) from error
+        with open(descriptor, "wb") as file:
+            file.write(data)
         return True
 
     def _write_aside(self, path: str, data: bytes) -> str:
         folder, name = os.path.split(path)
         os.makedirs(folder, exist_ok=True)
         aside = os.path.join(folder, f".{name}.{os.getpid()}.{secrets.token_hex(4)}")
-        with open(aside, "wb") as file:
+        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "wb") as file:
             file.write(data)
         return aside
 

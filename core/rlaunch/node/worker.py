@@ -15,7 +15,7 @@ from .lookout import Lookout
 from .loop import back_off
 from .ports import claim_ports
 from .probe import answers
-from .rayline import build_ray_command
+from .rayline import build_ray_command, join_address
 from .reasons import Ending, Outcome, fail
 from .records import DONE_KEY, HEAD_KEY, Head, decode, find_outcome, ranks_prefix, read_head
 from .staging import stage
@@ -160,7 +160,7 @@ class WorkerRole:
             flags,
             agent.ports,
             memory,
-            head=f"{head.head_ip}:{head.port}",
+            head=join_address(head.head_ip, head.port),
             temp=agent.ray_temp,
             client=False,
         )
