@@ -7,7 +7,6 @@ on stdin tell what Kubernetes and Kueue would do to them. That one is a fake of 
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import sys
@@ -20,9 +19,6 @@ from typing import Any
 
 warnings.simplefilter("ignore")
 import iris.version  # noqa: E402
-
-# Controllers of July 2026 and before compare a client's build with *today*: a pinned one dies in 14 days.
-iris.version._CACHED = datetime.datetime.now(datetime.UTC).date().isoformat()
 
 CONFIG = """
 name: rl-local

@@ -9,6 +9,7 @@ submit, status, logs and stop.
 from __future__ import annotations
 
 import inspect
+import logging
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,8 @@ CONNECT_S = 60.0
 
 def load() -> SimpleNamespace:
     """Import the client; raises ClusterError `iris.client-missing` or `iris.client-broken`."""
+    for name in ("iris", "finelog", "finelog.client.log_client", "rigging"):  # they log at INFO on stderr, which is ours to speak on
+        logging.getLogger(name).setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecations inside the client are not the operator's
         try:

@@ -176,7 +176,7 @@ def secrets(plan: Plan, present: frozenset[str]) -> Iterator[Finding]:
     logger = argument(plan, "trainer.logger")
     if "wandb" in logger and "WANDB_API_KEY" not in present:
         yield _missing("WANDB_API_KEY", "the recipe logs to W&B")
-    agentic = any("terminal_bench_config" in word for word in plan.command.argv)
+    agentic = "terminal_bench" in str(plan.run.recipe.body.get("entrypoint") or "")
     if agentic and not present & {"DAYTONA_API_KEY", "DAYTONA_JWT_TOKEN"}:
         why = "every episode runs in a Daytona sandbox, and without it each ends with reward 0"
         yield _missing("DAYTONA_API_KEY", why)
