@@ -159,7 +159,7 @@ def test_leavings_of_an_earlier_attempt(lab: Any, tmp_path: Path) -> None:
     (meet / "ranks" / "0" / "1.json").write_text(json.dumps({**stale, "rank": 1, "phase": "ended"}))
     run = run._replace(paths=run.paths._replace(rendezvous=str(meet)))
     end = lab.end(lab.submit(lab.driver(run, "print('done')")), within=150)
-    assert summary(end) == (State.SUCCEEDED, "succeeded", 0, None)
+    assert summary(end) == (State.SUCCEEDED, "", 0, None)
 
 
 def test_a_retry_resumes_the_checkpoint(lab: Any) -> None:
@@ -169,7 +169,7 @@ def test_a_retry_resumes_the_checkpoint(lab: Any) -> None:
     )
     ref = lab.submit(plan)
     end = lab.end(ref, within=240)
-    assert summary(end) == (State.SUCCEEDED, "succeeded", 0, None)
+    assert summary(end) == (State.SUCCEEDED, "", 0, None)
     assert end.attempt == 2
     texts = [line.text for line in lab.lines(ref, attempt=2, rank=0)]
     assert any("Resumed training from global_step 1" in text for text in texts)
@@ -180,4 +180,4 @@ def test_two_real_runs_at_once(lab: Any) -> None:
     refs = [lab.submit(lab.gang(lab.run(name))) for name in ("one", "two")]
     for ref in refs:
         end = lab.end(ref, within=240)
-        assert summary(end) == (State.SUCCEEDED, "succeeded", 0, None)
+        assert summary(end) == (State.SUCCEEDED, "", 0, None)

@@ -69,22 +69,38 @@ def test_looking_imports_nothing_heavy(lab: Any) -> None:
     assert done.out == "['subprocess']\n", done.err  # of the core's shell
 
 
-def test_a_busy_block_is_passed_over(lab: Any) -> None:
+@pytest.mark.parametrize(
+    ("address", "offset", "family"),
+    [
+        ("127.9.9.9", 50, socket.AF_INET),
+        ("0.0.0.0", 0, socket.AF_INET),
+        ("::1", 95, socket.AF_INET6),
+    ],
+)
+def test_a_busy_block_is_passed_over(lab: Any, address: str, offset: int, family: int) -> None:
     """A block of ports in which anything listens, on any address, is not taken."""
     run = lab.run()
-    first = observe.free_blocks(run)[0]
-    with socket.create_server(("127.9.9.9", first + 50)):
-        assert first not in observe.free_blocks(run)
-    assert observe.free_blocks(run)[0] == first
+    first = observe.free_blocks(run, observe.sockets())[0]
+    with socket.create_server((address, first + offset), family=family):
+        assert first not in observe.free_blocks(run, observe.sockets())
+    assert observe.free_blocks(run, observe.sockets())[0] == first
+
+
+def test_a_port_that_is_bound_and_silent_is_passed_over(lab: Any) -> None:
+    """A named port that somebody has bound without listening is not taken either."""
+    run = lab.run()
+    first = observe.free_blocks(run, observe.sockets())[0]
+    with socket.socket() as silent:
+        silent.bind(("127.9.9.9", first + 3))
+        assert first not in observe.free_blocks(run, observe.sockets())
 
 
 def test_a_busy_network_is_passed_over(lab: Any) -> None:
     """A loopback network in which somebody listens is not taken."""
     run = lab.run()
-    net = observe.free_network(run)
+    net = observe.free_network(run, observe.sockets())
     with socket.create_server((f"{net}.1", 0)):
-        assert f"{net}.1" in set(observe.listening())
-        assert observe.free_network(run) != net
+        assert observe.free_network(run, observe.sockets()) != net
 
 
 def test_nothing_to_say(lab: Any) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlaunch.model import Observed, Run
 from rlaunch_local import planning
@@ -21,10 +20,11 @@ def look(run: Run, at: str) -> Observed:
     Room and memory are in it too, so that a dry run shows them; preflight reads them anew. `at` is the
     time of the look.
     """
+    taken = sockets()
     facts: dict[str, Any] = {
         "rlaunch_python": sys.executable,
-        "network": free_network(run),
-        "blocks": free_blocks(run),
+        "network": free_network(run, taken),
+        "blocks": free_blocks(run, taken),
         "cpus": os.cpu_count(),
         "memory_available": memory_available(),
         "disk_free": disk_free(Path(run.paths.run_dir)),
@@ -35,34 +35,49 @@ def look(run: Run, at: str) -> Observed:
     return Observed(at, "this machine", facts)
 
 
-def free_network(run: Run) -> str:
-    """Return the first network of the run's own series that no listening socket has an address in."""
-    busy = {address.rpartition(".")[0] for address in listening()}
-    return next(
-        (n for turn in range(64) if (n := planning.network(run.id, turn)) not in busy),
-        planning.network(run.id),
-    )
+class Sockets(NamedTuple):
+    """The TCP sockets of this machine, as /proc/net lists them."""
+
+    networks: frozenset[str]
+    """Loopback networks (`127.A.B`) in which one is bound."""
+    ports: frozenset[int]
+    """Local ports, of IPv4 and IPv6."""
 
 
-def listening() -> Iterator[str]:
-    """Yield the IPv4 loopback addresses that this machine's TCP sockets are bound to."""
-    try:
-        lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]
-    except OSError:
-        return
-    for line in lines:
-        number = line.split()[1].partition(":")[0]
-        if number.endswith("7F"):  # little-endian: 127 is the last byte
-            yield ".".join(str(int(number[i : i + 2], 16)) for i in (6, 4, 2, 0))
+def sockets() -> Sockets:
+    """List the machine's TCP sockets; empty where there is no /proc."""
+    networks, numbers = set(), set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            lines = Path(table).read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            address, _, port = line.split(None, 2)[1].partition(":")
+            numbers.add(int(port, 16))
+            if len(address) == 8 and address.endswith("7F"):  # little-endian: 127 is the last byte
+                networks.add(f"127.{int(address[4:6], 16)}.{int(address[2:4], 16)}")
+    return Sockets(frozenset(networks), frozenset(numbers))
 
 
-def free_blocks(run: Run) -> list[int]:
-    """Return the first port of a free block for every node; fewer where the machine has no more."""
+def free_network(run: Run, taken: Sockets) -> str:
+    """Return the first network of the run's own series that no socket has an address in."""
+    series = (planning.network(run.id, turn) for turn in range(64))
+    return next((n for n in series if n not in taken.networks), planning.network(run.id))
+
+
+def free_blocks(run: Run, taken: Sockets) -> list[int]:
+    """Return the first port of a free block for every node; fewer where the machine has no more.
+
+    Ports with a name, and the guard, are tried as well: a bound socket that does not listen is in no
+    list.
+    """
     first, size = run.profile["first_port"], run.profile["ports_per_node"]
     found: list[int] = []
     for turn in range(planning.blocks(first, size)):
         start = planning.block(run.id, turn, first, size)
-        if not any_busy(range(start, start + size)):
+        named = (*range(start, start + len(planning.PORTS)), start + size - 1)
+        if taken.ports.isdisjoint(range(start, start + size)) and all(map(can_bind, named)):
             found.append(start)
         if len(found) == run.nodes:
             break
@@ -80,11 +95,6 @@ def can_bind(number: int, ip: str = "") -> bool:
         except OSError:
             return False
     return True
-
-
-def any_busy(numbers: Iterable[int]) -> bool:
-    """Tell whether any of the TCP ports is in use on any address."""
-    return not all(can_bind(number) for number in numbers)
 
 
 def memory_available() -> int | None:

@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -226,8 +227,9 @@ def main(run_dir: Path) -> int:
     try:
         supervisor.note(State.PENDING)
         supervisor.heed_stop()
-        sys.stdout.write(READY)
-        sys.stdout.flush()
+        with suppress(BrokenPipeError):  # the submitting process has just gone: the run goes on
+            sys.stdout.write(READY)
+            sys.stdout.flush()
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         supervisor.supervise()
     except Exception as error:  # noqa: BLE001  # the run must not stay without an end

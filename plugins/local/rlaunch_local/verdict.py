@@ -32,6 +32,7 @@ class Verdict(NamedTuple):
 
     state: State
     reason: str
+    """Empty for a success: nothing has to be explained."""
     exit_code: int | None = None
     """The driver's."""
     signal: int | None = None
@@ -53,7 +54,7 @@ def judge(
     code, number = outcome.get("exit_code"), outcome.get("signal")
     detail = str(outcome.get("detail") or "")
     if outcome.get("outcome") == "succeeded":
-        return Verdict(State.SUCCEEDED, "succeeded", 0, None, detail)
+        return Verdict(State.SUCCEEDED, "", 0, None, detail)
     if cause in {"stopped", "terminated"}:
         return Verdict(State.KILLED, cause, code, number, detail)
     if cause == "timeout":
