@@ -13,8 +13,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from rlaunch import recipe_shapes, shapes
 from rlaunch.model import Run
-from rlaunch.shapes import DOCUMENTS
+
+DOCUMENTS: Mapping[str, type[Any]] = {**shapes.DOCUMENTS, **recipe_shapes.DOCUMENTS}
+"""Name of the schema file -> shape."""
 
 _SCALARS: Mapping[Any, dict[str, Any]] = {
     str: {"type": "string"},
@@ -27,7 +30,7 @@ _SCALARS: Mapping[Any, dict[str, Any]] = {
 
 
 def schema(name: str) -> dict[str, Any]:
-    """Return the JSON schema of one document by its name in `shapes.DOCUMENTS`."""
+    """Return the JSON schema of one document by its name in `DOCUMENTS`."""
     document = DOCUMENTS[name]
     definitions: dict[str, Any] = {}
     body = _object(document, definitions)

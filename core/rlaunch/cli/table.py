@@ -2,6 +2,8 @@
 
 COMMANDS = {
     "plan": "Show what a launch would send, or write it to a plan file.",
+    "check": "Judge recipes offline, many at once.",
+    "port": "Rewrite a recipe of one cluster for another.",
     "submit": "Send a plan file as it is.",
     "runs": "List the runs that were recorded on this machine.",
     "status": "Say how runs stand, once.",

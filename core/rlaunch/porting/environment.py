@@ -1,0 +1,167 @@
+"""The environment and the container block of a recipe for another cluster. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from rlaunch import env as environment
+from rlaunch.porting import here, places
+from rlaunch.porting.changes import Draft
+from rlaunch.skyrl.tree import look, removed
+
+INTERFACES = ("*_SOCKET_IFNAME", "*_SOCKET_FAMILY", "NCCL_IB_HCA")
+"""Names and families of network interfaces: facts of the cluster that they were written on."""
+TWIN = "APPTAINERENV_"
+_INNER = "container.extra_env"
+_KEEPS = frozenset({"env.not-mapping", "env.not-scalar", "env.twins-differ", "env.refused-here"})
+"""Findings that a port must not hide by rewriting what they speak of."""
+
+
+def translate(draft: Draft) -> None:
+    """Lay out container block and variables as the target takes them."""
+    gathered = environment.gather(
+        draft.recipe, typed={}, user={}, profile={}, rules=draft.target.get("env_rules") or {},
+        cluster=draft.here,
+    )  # fmt: skip
+    draft.findings.extend(f for f in gathered.findings if f.code in _KEEPS)
+    if any(found.code == "env.not-mapping" for found in gathered.findings):
+        return
+    if takes_container(draft.target):
+        _container_of_another(draft)
+    else:
+        _lift(draft)
+    for section in (_INNER, "extra_env"):
+        _judge(draft, section)
+    _add(draft)
+
+
+def takes_container(profile: Mapping[str, Any]) -> bool:
+    """Tell whether recipes of a cluster may have a `container` block."""
+    return "sif" in profile
+
+
+def _variables(draft: Draft, section: str) -> Mapping[str, Any]:
+    value = draft.value(section)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _rule(draft: Draft, name: str) -> Mapping[str, Any]:
+    return environment.rule_for(name, draft.target.get("env_rules") or {}) or {}
+
+
+def _lift(draft: Draft) -> None:
+    """Take the container block away; its variables move to the top level, which every cluster reads."""
+    if "container" not in draft.body:
+        return
+    container = draft.value("container")
+    why = (draft.target.get("unsupported") or {}).get("container")
+    why = why or f"`{draft.here}` runs no container of the recipe's"
+    for key in container if isinstance(container, Mapping) else ():
+        if key != "extra_env":
+            draft.remove(f"container.{key}", why)
+    for name in _variables(draft, _INNER):
+        _raise(draft, name)
+    if not any(f.code == "port.needs-accept" for f in draft.findings):
+        draft.body = {key: value for key, value in draft.body.items() if key != "container"}
+
+
+def _raise(draft: Draft, name: str) -> None:
+    key, plain = f"{_INNER}.{name}", name.removeprefix(TWIN)
+    both = {*_variables(draft, _INNER), *_variables(draft, "extra_env")}
+    rule = _rule(draft, plain)
+    if name != plain and plain in both:
+        draft.remove(key, f"folded into `{plain}`: the launcher carries it into the job")
+    elif rule.get("action") == "drop":
+        draft.remove(key, str(rule["reason"]))
+    elif plain in _variables(draft, "extra_env"):
+        draft.remove(key, f"`extra_env.{plain}` stands at the top level and wins")
+    else:
+        value, reason = _text(draft.value(key)), "variables stand at the top level, as text"
+        if wish := here.relocated(plain, value, draft.target):
+            value, reason = wish.value, wish.reason
+        draft.move(key, f"extra_env.{plain}", value, reason)
+
+
+def _text(value: Any) -> Any:
+    try:
+        return environment.coerce(value)
+    except TypeError:
+        return value
+
+
+def _container_of_another(draft: Draft) -> None:
+    """Replace the image and mounts of another cluster by the target's own, where its profile has any."""
+    profile, container = draft.target, draft.value("container")
+    if draft.source is None or draft.source.get("name") == profile.get("name"):
+        return
+    for key in ("sif", "binds", "overlays", "pydeps"):
+        written = container.get(key) if isinstance(container, Mapping) else None
+        own = profile.get(key) or None
+        own = list(own) if isinstance(own, tuple) else own
+        if own and (written or profile.get("sif")):
+            draft.set(f"container.{key}", own, f"as `{draft.here}` has it")
+        elif written:
+            draft.remove(f"container.{key}", f"it lies on `{draft.there}`")
+    if not profile.get("sif"):
+        draft.say(
+            "note", "port.no-image",
+            f"no image is known on `{draft.here}`, so the run starts on the nodes' own Python", "container",
+            "`container.sif: PATH` in the recipe, or `--set sif=PATH` at the launch",
+        )  # fmt: skip
+
+
+def _judge(draft: Draft, section: str) -> None:
+    for name in _variables(draft, section):
+        plain = name.removeprefix(TWIN)
+        if "." in name or (name != plain and takes_container(draft.target)):
+            continue
+        _one(draft, section, name, plain)
+    if draft.value(section) == {} and look(draft.recipe.body, section) not in (None, {}):
+        draft.body = removed(draft.body, section)
+
+
+def _one(draft: Draft, section: str, name: str, plain: str) -> None:
+    key, rule, value = (
+        f"{section}.{name}",
+        _rule(draft, plain),
+        _text(draft.value(f"{section}.{name}")),
+    )
+    theirs = (draft.source or {}).get("env_rules", {}).get(plain, {})
+    if rule.get("action") == "drop":
+        draft.remove(key, str(rule["reason"]))
+    elif rule.get("action") == "set":
+        if name == plain and value != rule["value"]:
+            draft.set(key, rule["value"], str(rule["reason"]))
+    elif theirs.get("action") == "set" and theirs.get("value") == value:
+        draft.remove(key, f"a fact of `{draft.there}`: {theirs['reason']}")
+    elif draft.source and any(fnmatchcase(plain, pattern) for pattern in INTERFACES):
+        draft.remove(key, f"it names the network of `{draft.there}`")
+    elif name != plain:
+        draft.move(key, f"{section}.{plain}", value, "the launcher makes the twin itself")
+    elif wish := here.relocated(plain, value, draft.target):
+        draft.set(key, wish.value, wish.reason)
+    elif places.absolute(value) and places.foreign(value, draft.target):
+        warn(draft, key, value)
+
+
+def warn(draft: Draft, key: str, path: str) -> None:
+    """Say that a path is kept which nothing says exists on the target."""
+    draft.say(
+        "warning", "port.foreign-path",
+        f"`{path}` stays as it is, and nothing says that it exists on `{draft.here}`", key,
+        "put the file into the workspace and write its relative path",
+    )  # fmt: skip
+
+
+def _add(draft: Draft) -> None:
+    """Write what the target's profile sets beside the recipe's own variables, where it has any."""
+    if draft.source is None or draft.source.get("name") == draft.target.get("name"):
+        return
+    present = {**_variables(draft, _INNER), **_variables(draft, "extra_env")}
+    if not _variables(draft, "extra_env"):
+        return
+    for name, rule in (draft.target.get("env_rules") or {}).items():
+        if rule["action"] == "set" and name not in present:
+            draft.set(f"extra_env.{name}", str(rule["value"]), str(rule["reason"]))
