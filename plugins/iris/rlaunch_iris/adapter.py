@@ -33,7 +33,12 @@ CONNECT_S = 60.0
 
 def load() -> SimpleNamespace:
     """Import the client; raises ClusterError `iris.client-missing` or `iris.client-broken`."""
-    for name in ("iris", "finelog", "finelog.client.log_client", "rigging"):  # they log at INFO on stderr, which is ours to speak on
+    for name in (
+        "iris",
+        "finelog",
+        "finelog.client.log_client",
+        "rigging",
+    ):  # they log at INFO on stderr, which is ours to speak on
         logging.getLogger(name).setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecations inside the client are not the operator's

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from rlaunch_iris.sizing import show
 
 GPU = "nvidia.com/gpu"
-_QUANTITY = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)([numkKMGTPE]?i?)\Z")
+_QUANTITY = re.compile(r"([0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]{1,2})?)([numkKMGTPE]?i?)\Z", re.ASCII)
 _FACTORS = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "K": 1e3}
 _FACTORS |= {unit: 1000.0**power for power, unit in enumerate("MGTPE", 2)}
 _FACTORS |= {f"{unit}i": 1024.0**power for power, unit in enumerate("KMGTPE", 1)}

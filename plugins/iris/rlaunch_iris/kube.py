@@ -63,16 +63,19 @@ class Kube:
             query["continue"] = str(token)
 
     def _get(self, path: str, query: Mapping[str, str]) -> Mapping[str, Any]:
+        from kubernetes.client.exceptions import OpenApiException
+        from urllib3.exceptions import HTTPError
+
         try:
             answer = self._api.call_api(
                 path, "GET", query_params=list(query.items()), auth_settings=["BearerToken"],
-                header_params={"Accept": "application/json"}, response_type="object",
+                header_params={"Accept": "application/json"},
                 _preload_content=False, _return_http_data_only=True, _request_timeout=TIMEOUT_S,
             )  # fmt: skip
             page = json.loads(answer.data)
         except ValueError as error:
             raise troubles.kube_failed(self.host, f"no JSON: {error}") from None
-        except Exception as error:  # noqa: BLE001  # urllib3's and the client's own, which share no base
+        except (HTTPError, OpenApiException, OSError) as error:
             status = getattr(error, "status", None)
             said = f"HTTP {status}" if status else troubles.one_line(str(error))[:200]
             raise troubles.kube_failed(self.host, said) from None
