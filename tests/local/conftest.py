@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import secrets
 import shutil
@@ -31,7 +32,7 @@ from rlaunch.model import (
 )
 from rlaunch.shell import Shell
 from rlaunch.world import SystemClock
-from rlaunch_local import PROFILES, proc
+from rlaunch_local import PROFILES, proc, statefile
 from rlaunch_local.cluster import Local
 from rlaunch_local.profile import LocalProfile
 
@@ -52,11 +53,34 @@ def profile() -> LocalProfile:
 
 
 class Lab(NamedTuple):
-    """Makes runs and drives them, and remembers them so that none outlives its test."""
+    """Makes runs and drives them, and remembers them so that none outlives its test.
+
+    The texts are what stand-in agents do; see `agents`.
+    """
 
     root: Path
     profile: LocalProfile
     made: list[str]
+
+    WIN = "phase('running'); time.sleep(0.3); done('succeeded', exit_code=0)"
+    FOLLOW = "while not (meet / 'ray_head.done').exists(): time.sleep(0.02)"
+    STAY = "phase('running'); time.sleep(300)"
+    STUBBORN = (
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); "
+        "phase('running'); time.sleep(300)"
+    )
+    SEVEN = "done('failed', reason='driver-exit', exit_code=7, detail='the driver exited 7'); sys.exit(7)"
+
+    def history(self, run: Run) -> list[tuple[str, int]]:
+        """Return state and attempt of every line of a run's history."""
+        lines = Path(run.paths.run_dir, "history.jsonl").read_text(encoding="utf-8").splitlines()
+        return [(d["state"], d["attempt"]) for d in map(json.loads, lines)]
+
+    def supervisor(self, run: Run) -> proc.Process:
+        """Return the identity of a run's supervisor."""
+        found = statefile.read(Path(run.paths.run_dir)).supervisor
+        assert found is not None
+        return found
 
     def run(self, name: str = "lab", **changes: Any) -> Run:
         """Make a run of two nodes; `changes` are fields of the run or of the profile."""

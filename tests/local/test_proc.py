@@ -114,13 +114,9 @@ def test_a_caller_in_the_run_is_spared() -> None:
     """Who asks for the sweep is not swept, though it carries the run's id (`rlaunch stop` inside a job)."""
     ask = "from rlaunch_local import proc; print(proc.sweep('me-1'))"
     env = {"RLAUNCH_RUN_ID": "me-1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    argv = [sys.executable, "-c", ask]
     done = subprocess.run(
-        [sys.executable, "-c", ask],
-        env=env,
-        capture_output=True,
-        text=True,
-        start_new_session=True,
-        check=True,
+        argv, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True, check=True
     )
     assert done.stdout == "0\n"
 
