@@ -59,7 +59,14 @@ def bare_pair(env: dict[str, str], temp: str) -> float:
     began = time.monotonic()
     try:
         for argv in (head, worker):
-            subprocess.run(argv, env=env, stdout=subprocess.DEVNULL, check=True, timeout=120)
+            subprocess.run(
+                argv,
+                env=env,
+                stdout=subprocess.DEVNULL,
+                check=True,
+                timeout=120,
+                start_new_session=True,
+            )
         return time.monotonic() - began
     finally:
         proc.sweep(name)
