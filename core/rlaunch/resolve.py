@@ -15,6 +15,7 @@ from rlaunch import env as environment
 from rlaunch import identity
 from rlaunch.layers import Layered
 from rlaunch.model import Context, Finding, Paths, Recipe, Request, Run, Setting
+from rlaunch.porting import here
 from rlaunch.settings import SETTINGS
 from rlaunch.skyrl import geometry, ledger, overrides
 
@@ -106,6 +107,7 @@ def resolve(recipe: Recipe, request: Request, layered: Layered, context: Context
         rules={k: r.model_dump() for k, r in work.profile.env_rules.items()},
         cluster=work.profile.name,
     )
+    env = here.at_home(env, work.profile.facts())
     work.findings.extend(env.findings)
     _stray(work)
     if any(f.code in _LEAKS for f in work.findings):

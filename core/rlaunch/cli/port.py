@@ -12,7 +12,7 @@ from rlaunch.cli.flags import Json, clusters
 
 if TYPE_CHECKING:
     from rlaunch.cli.speak import Voice
-    from rlaunch.porting import Change
+    from rlaunch.porting.changes import Change
     from rlaunch.porting.porter import Ported
 
 _NONE: list[str] = []

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from rlaunch.env import Environment
+from rlaunch.model import Setting
 from rlaunch.porting import places
 from rlaunch.skyrl.entrypoints import TOY
 from rlaunch.skyrl.tree import look
@@ -85,3 +87,15 @@ def relocated(name: str, value: Any, profile: Mapping[str, Any]) -> Wish | None:
     return Wish(
         name, path, f"its directory is no place of `{where}`; node-local, so lost with the node"
     )
+
+
+def at_home(env: Environment, profile: Mapping[str, Any]) -> Environment:
+    """Return a job's environment with every dump in a directory that exists here."""
+    values, provenance = dict(env.values), dict(env.provenance)
+    for name in DUMPS:
+        if wish := relocated(name, values.get(name), profile):
+            values[name] = wish.value
+            source = provenance[f"env.{name}"].source
+            reason = f"instead of `{env.values[name]}`: {wish.reason}"
+            provenance[f"env.{name}"] = Setting(wish.value, source, reason)
+    return env._replace(values=values, provenance=provenance)

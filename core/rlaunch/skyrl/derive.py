@@ -1,8 +1,9 @@
 """Values that rlaunch decides for the trainer, each with its reason. Pure.
 
-A recipe's explicit value stays, but for five: the model, its served name and the data follow the
+A recipe's explicit value stays, but for six: the model, its served name and the data follow the
 command line; a placement for nodes of another size is laid on this cluster's; a retired storage root
-is moved; a checkpoint named with `--resume` is the one to go on from; database registration is off.
+is moved; an output or logger that this cluster cannot serve is one that it can; a checkpoint named
+with `--resume` is the one to go on from; database registration is off.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from rlaunch.model import Run
 from rlaunch.skyrl import entrypoints, geometry
 from rlaunch.skyrl.overrides import Override, apply
 from rlaunch.skyrl.tree import look, placed
+
+ADAPTED = "adapted: "
+"""Beginning of the reason of a value that was changed because of the cluster."""
 
 
 class Derived(NamedTuple):
@@ -40,6 +44,7 @@ def derive(run: Run, overrides: tuple[Override, ...]) -> tuple[Derived, ...]:
     body = run.recipe.body
     found = [
         *_storage(run),
+        *_adapted(run),
         *_resume(run),
         *_placement(run, overrides),
         *_model(run),
@@ -75,6 +80,17 @@ def _storage(run: Run) -> Iterator[Derived]:
         yield Derived(
             "terminal_bench.trials_dir", f"{storage}/trace_jobs", "null: the run's storage"
         )
+
+
+def _adapted(run: Run) -> Iterator[Derived]:
+    """What a recipe that was written for another cluster needs to run on this one."""
+    from rlaunch.porting.here import OUTPUTS, wishes
+
+    storage = run.paths.storage.rstrip("/")
+    places = dict(zip(OUTPUTS, ("trace_jobs", "checkpoints", "exports"), strict=True))
+    for key, value, reason in wishes(run.recipe.body, run.profile):
+        own = f"{storage}/{places[key]}" if key in places else value
+        yield Derived(key, own, f"{ADAPTED}{reason}")
 
 
 def _resume(run: Run) -> Iterator[Derived]:

@@ -8,7 +8,8 @@ from typing import Any
 
 from rlaunch.codes import rule
 from rlaunch.skyrl.case import Case, Fault
-from rlaunch.skyrl.derive import retired
+from rlaunch.skyrl.derive import ADAPTED, retired
+from rlaunch.skyrl.tree import look
 
 _OUTPUTS = ("terminal_bench.trials_dir", "trainer.ckpt_path", "trainer.export_path")
 _PERSONAL = re.compile(r"(?:~|/home/|/Users/|/root(?:/|\Z))")
@@ -47,6 +48,22 @@ def retired_roots_are_moved(case: Case) -> Iterator[Fault]:
             yield Fault(
                 item.key, f"{item.why.removeprefix('moved: ')}; the path is now `{item.value}`"
             )
+
+
+@rule("skyrl.adapted", level="note")
+def recipes_of_other_clusters_are_adapted(case: Case) -> Iterator[Fault]:
+    """A value of the recipe cannot be had on this cluster, and was changed to one that can.
+
+    A recipe that was written for another cluster is no error: what follows from the profile is done at
+    launch. `rlaunch port` writes such changes into a recipe of their own.
+    """
+    for item in case.derived:
+        if item.why.startswith(ADAPTED) and case.value(item.key) == item.value:
+            written = look(case.run.recipe.body, item.key)
+            why = item.why.removeprefix(ADAPTED)
+            message = f"`{item.key}` is `{item.value}` instead of `{written}`: {why}"
+            hint = f"`--skyrl_override {item.key}=VALUE` sets another one"
+            yield Fault(item.key, message, "" if item.key.startswith("terminal_bench") else hint)
 
 
 @rule("skyrl.foreign-run", level="warning")
@@ -112,6 +129,6 @@ def interpolations_are_closed(case: Case) -> Iterator[Fault]:
 
 
 RULES = (
-    retired_roots_are_not_typed, retired_roots_are_moved, outputs_belong_to_this_run, paths_are_not_personal,
-    paths_exist_here, interpolations_are_closed,
+    retired_roots_are_not_typed, retired_roots_are_moved, recipes_of_other_clusters_are_adapted,
+    outputs_belong_to_this_run, paths_are_not_personal, paths_exist_here, interpolations_are_closed,
 )  # fmt: skip
