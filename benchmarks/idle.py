@@ -4,9 +4,13 @@
 
 Starts a two-node local run whose driver only waits, lets it settle, and then counts for SECONDS (65, so
 that the heartbeat of once a minute is in it) every system call with a path (`strace -e trace=%file`) of
-the watcher, of the supervisor and of both node agents. A look at a file that is open already asks nobody,
-and /proc and /sys are the kernel's memory: both are left out. Ray's own processes and the driver are not ours and are not counted. Prints the counts;
-never fails on them. Needs strace, and the right to trace one's own processes.
+the watcher, of the supervisor and of both node agents. Ray's own processes and the driver are not ours
+and are not counted.
+
+"The run" are paths in the run's own directory, which on a cluster lies on shared storage: the goal is
+about these. "This node" are other paths, such as a look at the room in /tmp. Left out are /proc and
+/sys, the kernel's memory, and looks at a file that is open already. Prints the counts; never fails on
+them. Needs strace, and the right to trace one's own processes.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ def call(env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def count(parts: dict[str, list[int]], seconds: float, temp: Path) -> dict[str, int]:
+def count(parts: dict[str, list[int]], seconds: float, temp: Path) -> dict[str, tuple[int, int]]:
     """Count the requests that each part makes, all in the same time."""
     what = ["strace", "-f", "-qq", "-e", "trace=%file", "-e", "signal=none"]
     logs = {name: temp / f"trace.{pids[0]}" for name, pids in parts.items()}
@@ -47,13 +51,15 @@ def count(parts: dict[str, list[int]], seconds: float, temp: Path) -> dict[str, 
         tracer.send_signal(signal.SIGINT)
         tracer.wait()
     texts = {name: log.read_text(errors="replace") for name, log in logs.items()}
-    return {name: sum(map(is_request, text.splitlines())) for name, text in texts.items()}
+    return {name: asked(text, f"{temp}/state") for name, text in texts.items()}
 
 
-def is_request(line: str) -> bool:
-    """Tell whether a traced call asks a file system: a path that is not the kernel's own memory."""
-    path = re.search(r'"(/[^"]*)"', line)
-    return path is not None and not path[1].startswith(("/proc", "/sys"))
+def asked(trace: str, root: str) -> tuple[int, int]:
+    """Count a trace's paths: in the run's directory, and elsewhere on the node."""
+    found = (re.search(r'"(/[^"]*)"', line) for line in trace.splitlines())
+    paths = [match[1] for match in found if match and not match[1].startswith(("/proc", "/sys"))]
+    run = sum(path.startswith(root) for path in paths)
+    return run, len(paths) - run
 
 
 def own_processes(run: str) -> dict[str, list[int]]:
@@ -107,13 +113,15 @@ def wait_for_driver(env: dict[str, str], run: str) -> None:
         time.sleep(1)
 
 
-def show(counts: dict[str, int], seconds: float) -> None:
+def show(counts: dict[str, tuple[int, int]], seconds: float) -> None:
     """Print the rates."""
-    rates = {name: number / seconds * 5 / NODES for name, number in counts.items()}
     print(f"{seconds:.0f} s of an idle run on {NODES} nodes; requests per node and 5 s")
-    for name, rate in rates.items():
-        print(f"{name:20} {rate:6.2f}   ({counts[name]} in all)")
-    print(f"{'all':20} {sum(rates.values()):6.2f}   goal: at most {GOAL:.0f}")
+    print(f"{'':20} the run   this node")
+    sums = [sum(column) for column in zip(*counts.values(), strict=True)]
+    for name, both in {**counts, "all": sums}.items():
+        run, node = (number / seconds * 5 / NODES for number in both)
+        print(f"{name:20} {run:7.2f} {node:11.2f}")
+    print(f"goal: at most {GOAL:.0f} for the run")
 
 
 def main(seconds: float) -> None:
