@@ -19,7 +19,7 @@ def test_two_nodes_train_and_leave_nothing(lab: Any) -> None:
     ref = lab.submit(lab.gang(run))
     seen = lab.until(ref, lambda s: s.state is State.RUNNING, within=120)
     assert [r.rank for r in seen.ranks] == [0, 1]
-    end = lab.end(ref, within=120)
+    end = lab.until(ref, lambda s: s.state is State.SUCCEEDED, within=120)
     assert (end.state, end.exit_code, end.attempt) == (State.SUCCEEDED, 0, 1)
     assert [r.exit_code for r in end.ranks] == [0, 0]
     run_dir = Path(run.paths.run_dir)
