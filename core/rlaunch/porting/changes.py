@@ -90,9 +90,9 @@ class Draft:
         elif before != value or type(before) is not type(value):
             self._make(Change(key, "set", before, value, classify(key), reason))
 
-    def remove(self, key: str, reason: str) -> None:
-        """Take a key out."""
-        self._make(Change(key, "remove", self.value(key), None, classify(key), reason))
+    def remove(self, key: str, reason: str, kind: Class | None = None) -> None:
+        """Take a key out; `kind` where it is another than the key's own."""
+        self._make(Change(key, "remove", self.value(key), None, kind or classify(key), reason))
 
     def move(self, key: str, to: str, value: Any, reason: str) -> None:
         """Give a key another place, and its value another form."""

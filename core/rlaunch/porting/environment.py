@@ -76,7 +76,7 @@ def _raise(draft: Draft, name: str) -> None:
     elif rule.get("action") == "drop":
         draft.remove(key, str(rule["reason"]))
     elif plain in _variables(draft, "extra_env"):
-        draft.remove(key, f"`extra_env.{plain}` stands at the top level and wins")
+        draft.remove(key, f"`extra_env.{plain}` stands at the top level and wins", "mechanical")
     else:
         value, reason = _text(draft.value(key)), "variables stand at the top level, as text"
         if wish := here.relocated(plain, value, draft.target):

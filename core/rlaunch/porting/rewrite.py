@@ -19,6 +19,10 @@ from rlaunch.skyrl.tree import look
 _INNER = "container.extra_env"
 
 
+class _NotInPlaceError(Exception):
+    """A key stands where it cannot be changed by itself; the text says why."""
+
+
 class Spot(NamedTuple):
     """A key of a block or flow mapping, with its value."""
 
@@ -45,8 +49,10 @@ def rewrite(text: str, recipe: Recipe, body: Mapping[str, Any], changes: Iterabl
         for step in (_replace, _raise, _append):
             text = step(text, body, made)
         again = recipes.parse(text.encode(), recipe.path)
-    except (KeyError, RecipeError) as error:
+    except _NotInPlaceError as error:
         raise _refusal(recipe, str(error)) from error
+    except RecipeError as error:
+        raise _refusal(recipe, error.findings[0].message) from error
     if not same(again.body, body):
         raise _refusal(recipe, "read again, it says something else")
     return text
@@ -69,7 +75,7 @@ def _refusal(recipe: Recipe, why: str) -> RecipeError:
 
 
 def _spots(text: str) -> dict[str, Spot]:
-    """Return every key of the text by its dotted path; what an alias repeats is not among them."""
+    """Return every key of the text by its dotted path; what stands behind an alias is not among them."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -77,11 +83,12 @@ def _spots(text: str) -> dict[str, Spot]:
 
     def walk(node: Any, path: str) -> None:
         for key, value in node.value:
-            if key.value == "<<" or value.end_mark.index < key.start_mark.index:
+            if key.value == "<<":
                 continue
             name = f"{path}.{key.value}" if path else str(key.value)
             found[name] = Spot(key, value, node)
-            if value.id == "mapping":
+            alias = value.start_mark.index < key.start_mark.index
+            if value.id == "mapping" and not alias:
                 walk(value, name)
 
     root: Any = yaml.compose(text, Loader=loader)
@@ -117,10 +124,22 @@ def _last(node: Any) -> int:
 
 
 def _lines(text: str, spot: Spot) -> tuple[int, int]:
-    """Return the span of all lines of a key and its value."""
-    return _line(text, spot.key.start_mark.index), _next(
-        text, max(_last(spot.value), spot.key.end_mark.index)
-    )
+    """Return the span of all lines of a key and its value, with the comments that stand deeper below it."""
+    end = _next(text, max(_last(spot.value), spot.key.end_mark.index))
+    column, probe = spot.key.start_mark.column, end
+    while probe < len(text):
+        line = text[probe : _next(text, probe)]
+        comment = line.lstrip(" ")
+        if comment.strip() and not (comment.startswith("#") and len(line) - len(comment) > column):
+            break
+        probe += len(line)
+        end = probe if comment.strip() else end
+    return _line(text, spot.key.start_mark.index), end
+
+
+def _ending(text: str) -> str:
+    """Return how the lines of a text end."""
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _replace(text: str, body: Mapping[str, Any], changes: list[Change]) -> str:
@@ -133,7 +152,9 @@ def _replace(text: str, body: Mapping[str, Any], changes: list[Change]) -> str:
         lifted = "container" not in body and path == "container"
         if change.action == "add" or lifted or path in emptied:
             continue
-        spot = spots[change.key]
+        spot = spots.get(change.key)
+        if spot is None:
+            raise _NotInPlaceError(f"`{change.key}` comes from an alias or a merge")
         if spot.parent.flow_style:
             edits.append(_whole(spots, change, body))
         elif change.action == "remove":
@@ -170,6 +191,8 @@ def _value(text: str, spot: Spot, change: Change) -> Iterable[Edit]:
         yield Edit(spot.key.start_mark.index, spot.key.end_mark.index, scalar(name))
     if same(change.before, change.after):
         return
+    if spot.value.start_mark.index < spot.key.start_mark.index:
+        raise _NotInPlaceError(f"`{change.key}` is an alias")
     start, end = spot.value.start_mark.index, _last(spot.value)
     new = scalar(change.after) if not isinstance(change.after, list) else flow(change.after)
     if spot.value.id == "sequence" and not spot.value.flow_style:
@@ -193,7 +216,7 @@ def _raise(text: str, body: Mapping[str, Any], changes: list[Change]) -> str:
         block = _inner(text, inner, _indent(text, spots.get("extra_env")))
     home = spots.get("extra_env")
     if home is None or not block:
-        head = "extra_env:\n" if block and home is None else ""
+        head = f"extra_env:{_ending(text)}" if block and home is None else ""
         return f"{text[:start]}{head}{block}{text[end:]}"
     at = _lines(text, home)[1]
     return _apply(text, [Edit(start, end, ""), Edit(at, at, block)])
@@ -208,20 +231,21 @@ def _indent(text: str, spot: Spot | None) -> str:
 def _inner(text: str, spot: Spot, indent: str) -> str:
     """Return the lines below `container.extra_env`, indented as lines of the top level."""
     if spot.value.flow_style:
-        raise KeyError("`container.extra_env` stands in braces")
+        raise _NotInPlaceError("`container.extra_env` stands in braces")
     first = spot.value.value[0][0]
     own = first.start_mark.column
     start, end = _next(text, spot.key.end_mark.index), _lines(text, spot)[1]
     lines = []
-    for line in text[start:end].splitlines(keepends=True):
+    for line in text[start:end].split("\n"):
         stripped = line[own:] if not line[:own].strip() else line.lstrip(" ")
         lines.append(f"{indent}{stripped}" if stripped.strip() else line)
-    block = "".join(lines)
-    return block if block.endswith("\n") else f"{block}\n"
+    block = "\n".join(lines)
+    return block if block.endswith("\n") else f"{block}{_ending(text)}"
 
 
 def _append(text: str, body: Mapping[str, Any], changes: list[Change]) -> str:
     """Write keys that were not there behind the last key of their section, or a new section at the end."""
+    end = _ending(text)
     for change in changes:
         if change.action != "add" or look(_read(text), change.key) == change.after:
             continue
@@ -230,17 +254,15 @@ def _append(text: str, body: Mapping[str, Any], changes: list[Change]) -> str:
         value = flow(change.after) if isinstance(change.after, list) else scalar(change.after)
         home = spots.get(path)
         if home is None:
-            text = text if text.endswith("\n") or not text else f"{text}\n"
-            text = f"{text}{path}:\n  {name}: {value}\n"
+            lead = "" if text.endswith("\n") or not text else end
+            text = f"{text}{lead}{path}:{end}  {name}: {value}{end}"
         elif home.value.id != "mapping" or home.value.flow_style:
-            edit = Edit(
-                home.value.start_mark.index, home.value.end_mark.index, f" {flow(look(body, path))}"
-            )
-            text = _apply(text, [edit])
+            span = home.value.start_mark.index, home.value.end_mark.index
+            text = _apply(text, [Edit(*span, f" {flow(look(body, path))}")])
         else:
             at = _lines(text, home)[1]
-            lead = "" if text[:at].endswith("\n") else "\n"
-            text = f"{text[:at]}{lead}{_indent(text, home)}{name}: {value}\n{text[at:]}"
+            lead = "" if text[:at].endswith("\n") else end
+            text = f"{text[:at]}{lead}{_indent(text, home)}{name}: {value}{end}{text[at:]}"
     return text
 
 

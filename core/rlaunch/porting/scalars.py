@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
+
+from rlaunch.skyrl.emit import escaped
 
 
 def scalar(value: Any) -> str:
@@ -20,7 +21,7 @@ def scalar(value: Any) -> str:
     if isinstance(value, Mapping | list):
         return flow(value)
     text = str(value)
-    return text if _plain(text) else json.dumps(text, ensure_ascii=True)
+    return text if _plain(text) else '"' + "".join(escaped(letter) for letter in text) + '"'
 
 
 def flow(value: Any) -> str:

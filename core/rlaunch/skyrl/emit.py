@@ -203,13 +203,14 @@ def _yaml(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, str):
-        return '"' + "".join(_yaml_letter(letter) for letter in value) + '"'
+        return '"' + "".join(escaped(letter) for letter in value) + '"'
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_yaml(key)}: {_yaml(item)}" for key, item in value.items()) + "}"
     return "[" + ", ".join(_yaml(item) for item in value) + "]"
 
 
-def _yaml_letter(letter: str) -> str:
+def escaped(letter: str) -> str:
+    """Return a letter as it stands inside double quotes in YAML."""
     code = ord(letter)
     if letter in '"\\':
         return "\\" + letter
