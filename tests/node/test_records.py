@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlaunch.node import reasons
@@ -72,6 +72,7 @@ def test_rubbish_belongs_to_nobody(data: bytes) -> None:
     assert not FENCE.admits(decode(data))
 
 
+@settings(deadline=None, max_examples=40)  # JSON of any shape takes long to invent
 @given(
     st.dictionaries(st.sampled_from([*Head._fields, *RankRecord._fields, "code", "outcome"]), JSON)
 )

@@ -6,6 +6,7 @@ import hmac
 import selectors
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 from .agent import Agent
@@ -27,6 +28,8 @@ class Desk:
     def __init__(self, agent: Agent, listener: socket.socket, token: str) -> None:
         self.records: dict[int, RankRecord] = {}
         self.running = False
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a rank has entered another phase."""
         self._agent = agent
         self._listener = listener
         self._token = token
@@ -135,7 +138,10 @@ class Desk:
             return
         if record.rank not in self.records:
             self._agent.log.say(f"Rank {record.rank} is here: node {record.node}")
+        before = self.records.get(record.rank)
         self.records[record.rank] = record
+        if before is None or before.phase != record.phase:
+            self.on_change()
         if record.reason and record.phase in ("stopping", "ended"):
             self._agent.loop.end(blame(record))
             return

@@ -123,7 +123,7 @@ class HeadRole:
         agent.start_ray(argv, env)
         port = agent.ports.numbers["gcs"]
         deadline = time.monotonic() + flags.join_timeout
-        for pause in back_off(0.05, 1.0):
+        for pause in back_off(0.05, 0.2):
             if answers(agent.loop, flags.node_ip, port, 5.0):
                 break
             if time.monotonic() > deadline:
@@ -141,6 +141,7 @@ class HeadRole:
         limit = flags.join_timeout
         agent.log.say(f"Waiting for {flags.nodes} Ray node(s) at {address} (timeout {limit:g}s)...")
         self.probe = probe = Probe(agent.loop, address, env)
+        desk.on_change = probe.hurry
         started, seen, restarts = time.monotonic(), -1, agent.ray_restarts
         while len(probe.alive.nodes) < flags.nodes:
             if len(probe.alive.nodes) != seen:
@@ -150,9 +151,11 @@ class HeadRole:
                 restarts, seen = agent.ray_restarts, -1
                 probe.close()
                 self.probe = probe = Probe(agent.loop, address, env)
+                desk.on_change = probe.hurry
             self._check_missing(desk, probe, time.monotonic() - began, time.monotonic() - started)
             probe.wait(0.5)
         agent.log.say(f"Ray nodes alive: {len(probe.alive.nodes)}/{flags.nodes}")
+        desk.on_change = lambda: None
         probe.close()
         resources = dict(sorted(probe.alive.resources.items()))
         agent.log.say(f"All {flags.nodes} Ray node(s) joined. Resources: {resources}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import selectors
 import socket
 import subprocess
@@ -43,7 +45,7 @@ while True:
             for name, amount in resources.items():
                 if not name.startswith("node:") and not name.startswith("accelerator_type:"):
                     total[name] = total.get(name, 0) + amount
-        line = json.dumps({"alive": sorted(ip for ip, _ in seen), "resources": total}, sort_keys=True)
+        line = json.dumps({"alive": sorted({ip for ip, _ in seen}), "resources": total}, sort_keys=True)
         if line != last:
             print(line, flush=True)
             last, pause = line, 0.1
@@ -51,7 +53,7 @@ while True:
         if not sys.stdin.buffer.raw.read(4096):
             sys.exit(0)
         pause = 0.05
-    pause = min(2.0, pause * 1.3)
+    pause = min(0.5, pause * 1.3)
 """
 
 
@@ -94,12 +96,9 @@ class Probe:
     def hurry(self) -> None:
         """Ask it to look now."""
         pipe = self._child.process.stdin
-        if pipe is not None and not pipe.closed:
-            try:
-                pipe.write(b"\n")
-                pipe.flush()
-            except OSError:
-                pipe.close()
+        if pipe is not None:
+            with contextlib.suppress(OSError):  # it may have been closed since
+                os.write(pipe.fileno(), b"\n")
 
     def close(self) -> None:
         """End it."""

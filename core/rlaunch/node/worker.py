@@ -166,10 +166,10 @@ class WorkerRole:
         )
         agent.log.say(f"Starting Ray WORKER: {shlex.join(argv)}")
         agent.start_ray(argv, add_ray(agent.env, auth=head.ray_auth, token=head.token))
-        agent.enter("joining")
         if not agent.loop.until(lambda: agent.ray_started, flags.join_timeout):
             text = f"Ray did not start on this node within {flags.join_timeout:g} s"
             raise Ending(fail(reasons.RAY_FAILED, text))
+        agent.enter("joining")  # rank 0 looks at once
 
     def _park(self) -> None:
         agent = self.agent
