@@ -91,11 +91,11 @@ REF = JobRef("jupiter", "1", "rl-0")
             {"reason": "worker-lost"},
             State.WORKER_FAILED,
             "worker-lost",
-            68,
+            None,
         ),
-        (("cut", "wall-limit", 143), {}, State.FAILED, "time-limit", 68),
-        (("cut", "terminated", 143), {}, State.KILLED, "terminated", 68),
-        (("failed", "sif-missing", 81), {}, State.FAILED, "sif-missing", 68),
+        (("cut", "wall-limit", 143), {}, State.FAILED, "time-limit", 143),
+        (("cut", "terminated", 143), {}, State.KILLED, "terminated", 143),
+        (("failed", "sif-missing", 81), {}, State.FAILED, "sif-missing", 81),
         (None, {}, State.FAILED, "job-failed", 68),
     ],
 )
@@ -104,7 +104,7 @@ def test_traces_name_the_failure(
     outcome: dict[str, object],
     state: State,
     reason: str,
-    code: int,
+    code: int | None,
 ) -> None:
     """SLURM says that the job failed; the run's own records say how, with the driver's code."""
     verdict = combine([link("FAILED", code=68)])

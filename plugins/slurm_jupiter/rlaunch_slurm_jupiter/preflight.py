@@ -121,7 +121,7 @@ def _nodes(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
             "not-asked",
             f"sinfo gave no list of nodes: {error}",
             "sinfo",
-            "try again, or `--skip-check nodes`",
+            "try again, or `--skip-preflight nodes`",
         )
         return
     bad = {n for b in profile["bad_nodes"] for n in nodelist.expand(b["nodes"])}

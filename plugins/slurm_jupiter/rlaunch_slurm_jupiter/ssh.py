@@ -56,6 +56,11 @@ class SshShell(Shell):
             self._options = tuple(base)
         return self._options
 
+    def close(self) -> None:
+        """End the shared connection, where there is one; without this it ends a minute after its last use."""
+        if self._options is not None:
+            self._shell.run(("ssh", *self._options, "-O", "exit", self.host), timeout=10)
+
 
 def remote_command(argv: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> str:
     """Return the one text that the remote shell is given; any POSIX shell reads it back as `argv`."""

@@ -112,9 +112,13 @@ def describe(ref: JobRef, jobs: Sequence[str], verdict: Verdict, traces: Traces)
     """Return a status from SLURM's verdict and what the run left behind. Pure."""
     state, reason = verdict.state, verdict.reason
     code, signal = (verdict.link.exit_code, verdict.link.signal) if verdict.link else (None, None)
-    if state.ended and traces.outcome:
-        code = _code(traces.outcome, code)
-        signal = traces.outcome.get("signal") or signal
+    if (
+        state.ended and traces.outcome
+    ):  # the driver's own, where SLURM has what the batch script made of it
+        code, signal = (_whole(traces.outcome.get(name)) for name in ("exit_code", "signal"))
+    elif state.ended and traces.ending and traces.ending[2]:  # SLURM writes 143 down as 15
+        code = traces.ending[2]
+        signal = code - 128 if 128 < code <= 192 else None
     if state is State.FAILED and reason == "job-failed":
         state, reason = _failure(traces, reason)
     elif state is State.KILLED and traces.ending and traces.ending[1] == "stopped":
@@ -139,9 +143,8 @@ def _failure(traces: Traces, reason: str) -> tuple[State, str]:
     return State.WORKER_FAILED if worker else State.FAILED, named or reason
 
 
-def _code(outcome: Mapping[str, object], code: int | None) -> int | None:
-    value = outcome.get("exit_code")
-    return value if isinstance(value, int) and not isinstance(value, bool) else code
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _phase(ranks: Sequence[Rank]) -> str:

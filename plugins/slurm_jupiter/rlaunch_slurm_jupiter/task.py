@@ -15,7 +15,6 @@ import fnmatch
 import json
 import os
 import socket
-import ssl
 import struct
 import sys
 import time
@@ -105,6 +104,8 @@ def ray_memory(limit: int, reserve: int, store: int) -> tuple[int, int]:
 
 def check_proxy(proxy: str, probe: str, timeout: float) -> None:
     """Reach `probe` through the SOCKS5 proxy and verify its certificate. Raises Refusal."""
+    import ssl  # only here: an image without a proxy need not have the libraries
+
     host, _, port = probe.rpartition(":")
     address, _, door = proxy.rpartition(":")
     end = time.monotonic() + timeout

@@ -1,0 +1,151 @@
+"""A login node through a real sshd on loopback: words, files, bytes and failures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlaunch.errors import ClusterError
+from rlaunch.shell import Shell
+from rlaunch_slurm_jupiter import source
+from rlaunch_slurm_jupiter.site import Here, Parcel, Site, There, pack
+from rlaunch_slurm_jupiter.ssh import SshShell, remote_command
+
+SERVICE = Path(__file__).resolve().parents[1] / "services" / "sshd.sh"
+WORDS = ["a b", 'it\'s "q"', "$HOME `id` $(id)", "l1\nl2", "李", "", "\\n\\", "-n", "*", "a,b;c|d&"]
+PROBE = "import json, sys; print(json.dumps([sys.argv[1:], sys.stdin.read()]))"
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))))
+@settings(max_examples=60, deadline=None)
+def test_any_words_survive_the_remote_shell(words: list[str]) -> None:
+    """The one text that ssh is given reads back as the words, whatever they are."""
+    text = remote_command(["/usr/bin/printf", "%s\\0", *words], "/", {"X": "a b"})
+    done = subprocess.run(["sh", "-c", text], capture_output=True, check=True)
+    assert done.stdout.decode().split("\0")[:-1] == (words or [""])
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An ssh configuration with a host `login`."""
+    if not Path("/usr/sbin/sshd").exists() and os.getuid() != 0:
+        why = "there is no sshd, and only root can install one"
+        pytest.fail(why) if os.environ.get("RLAUNCH_REQUIRE_SERVICES") else pytest.skip(why)
+    base = tmp_path_factory.mktemp("sshd")
+    done = subprocess.run([SERVICE, "up", base], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.fail(done.stderr) if os.environ.get("RLAUNCH_REQUIRE_SERVICES") else pytest.skip(
+            done.stderr
+        )
+    yield done.stdout.strip()
+    subprocess.run([SERVICE, "down", base], check=False)
+
+
+@pytest.fixture
+def there(config: str) -> Iterator[There]:
+    """The login node."""
+    site = There(Shell(), "login")
+    shell = SshShell(Shell(), "login", {"RLAUNCH_SSH_CONFIG": config})
+    site.shell = shell
+    yield site
+    shell.close()
+
+
+def test_words_and_input_arrive(there: There) -> None:
+    """Arguments arrive unchanged, and so does what is sent on stdin."""
+    done = there.run([sys.executable, "-c", PROBE, *WORDS], stdin="x\ny 李")
+    assert done.code == 0, done.err
+    assert json.loads(done.out) == [WORDS, "x\ny 李"]
+
+
+def test_exit_codes_and_lost_connections(there: There) -> None:
+    """A command's own code comes back; 255 is ssh's, and is an error of the connection."""
+    assert there.run(["sh", "-c", "exit 7"]).code == 7
+    there.shell = SshShell(Shell(), "nowhere.invalid", {})
+    with pytest.raises(ClusterError, match="did not answer") as caught:
+        there.cat(["/etc/hostname"])
+    assert caught.value.transient
+
+
+PARCELS = [
+    Parcel("job.sh", 0o700, b"#!/bin/bash\n"),
+    Parcel("a b/env.json", 0o600, '{"U": "李"}'.encode()),
+    Parcel("x.pyz", 0o600, bytes(range(256)) * 40),
+]
+
+
+@pytest.mark.parametrize("kind", ["here", "there"])
+def test_files_are_written_and_read(kind: str, there: There, tmp_path: Path) -> None:
+    """Files arrive byte for byte with their modes, in a private directory, from here and through ssh."""
+    site: Site = Here(Shell()) if kind == "here" else there
+    root = tmp_path / "it's a run"
+    site.put(str(root), PARCELS)
+    for parcel in PARCELS:
+        path = root / parcel.path
+        assert path.read_bytes() == parcel.data
+        assert path.stat().st_mode & 0o777 == parcel.mode
+    assert root.stat().st_mode & 0o077 == 0
+    read = site.cat([f"{root}/a b/*", f"{root}/job.sh", f"{root}/none", f"{root}/none/*"])
+    assert read == {f"{root}/a b/env.json": '{"U": "李"}', f"{root}/job.sh": "#!/bin/bash\n"}
+    assert site.cat([f"{root}/job.sh"], 3) == {f"{root}/job.sh": "#!/"}
+
+
+@pytest.mark.parametrize("kind", ["here", "there"])
+def test_tails_continue_where_they_were(kind: str, there: There, tmp_path: Path) -> None:
+    """Each look gives what is new in every log, bytes that are no text included."""
+    site: Site = Here(Shell()) if kind == "here" else there
+    log = tmp_path / "logs" / "1" / "0.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(b"one\n\xff\x01")
+    (tmp_path / "job-7.out").write_bytes(b"out\n")
+    first = site.tails({}, str(tmp_path))
+    assert first == {"logs/1/0.log": b"one\n\xff\x01", "job-7.out": b"out\n"}
+    offsets = {name: len(data) for name, data in first.items()}
+    assert site.tails(offsets, str(tmp_path)) == {}
+    with log.open("ab") as file:
+        file.write(b"two\n")
+    assert site.tails(offsets, str(tmp_path)) == {"logs/1/0.log": b"two\n"}
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", ""])
+def test_nothing_leaves_its_root(name: str) -> None:
+    """A plan file that was edited cannot write elsewhere."""
+    with pytest.raises(ClusterError, match="outside"):
+        pack([Parcel(name, 0o600, b"")])
+
+
+def test_the_workspace_is_sent_once(there: There, tmp_path: Path) -> None:
+    """What git tracks and what is new arrives, what it ignores does not, and a second time sends nothing."""
+    root, target = tmp_path / "code", tmp_path / "source" / "abc"
+    root.mkdir()
+    for name, text in {
+        "a.py": "1",
+        "sub/b.sh": "2",
+        "new.py": "3",
+        ".gitignore": "*.bin\n",
+        "x.bin": "4",
+    }.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
+    (root / "sub/b.sh").chmod(0o755)
+    for words in (["init", "-q"], ["add", "a.py", "sub"]):
+        subprocess.run(["git", "-C", root, *words], check=True)
+    assert source.ship(Shell(), there, str(root), str(target))
+    found = {str(p.relative_to(target)) for p in target.rglob("*") if p.is_file()}
+    assert found == {"a.py", "sub/b.sh", "new.py", ".gitignore", source.DONE}
+    assert os.access(target / "sub/b.sh", os.X_OK)
+    assert not source.ship(Shell(), there, str(root), str(target))
+
+
+def test_a_workspace_outside_git_is_not_guessed(tmp_path: Path) -> None:
+    """Without git nothing says what belongs to the code: refused."""
+    with pytest.raises(ClusterError, match="no git checkout"):
+        source.ship(Shell(), Here(Shell()), str(tmp_path), str(tmp_path / "t"))
