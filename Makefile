@@ -78,12 +78,15 @@ bench: setup
 	$(PY) benchmarks/gang.py
 	$(PY) benchmarks/idle.py
 
-# Names and versions only, good for every Python that we run on; no URLs, no hashes.
+# Names and versions only, good for every Python that we run on; no URLs, no hashes. The largest list is resolved, and
+# the smaller ones are parts of it. The `client` extra is the Iris client's.
+COMPILE = "$$uv" pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
+	--no-emit-package rlaunch pyproject.toml $(addsuffix /pyproject.toml,$(PLUGINS))
 pins:
-	@python=$$(tools/find-python) && uv=$$(tools/find-uv "$$python") && for size in run test check; do \
-		"$$uv" pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
-			pyproject.toml --group $$size -o requirements/$$size.txt $(PINS) || exit 1; \
-	done
+	@python=$$(tools/find-python) && uv=$$(tools/find-uv "$$python") && \
+	$(COMPILE) --extra client --group check -o requirements/check.txt $(PINS) && \
+	$(COMPILE) --extra client --group test -c requirements/check.txt -o requirements/test.txt && \
+	$(COMPILE) --group run -c requirements/check.txt -o requirements/run.txt
 
 clean:
 	rm -rf .venv .uv site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -98,6 +98,7 @@ def measure(env: dict[str, str], temp: Path, seconds: float) -> None:
         try:
             wait_for_driver(env, run)
             time.sleep(15)  # the driver comes to its pause, Ray to rest
+            wait_for_driver(env, run)  # it may have ended since
             parts = {"watcher": [watcher.pid], **own_processes(run)}
             show(count(parts, seconds, temp), seconds)
         finally:
