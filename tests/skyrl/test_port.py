@@ -240,6 +240,16 @@ def test_twins_that_differ_are_not_folded_away():
     assert codes(translate(recipe, IRIS, JUPITER)) == ["env.twins-differ"]
 
 
+def test_what_only_a_container_or_no_internet_needs_is_dropped():
+    """Without any rule for it: libraries inside an image, and libraries kept offline."""
+    extra = {"LIBRARY_PATH": "/.singularity.d/libs", "HF_HUB_OFFLINE": "1", "NCCL_DEBUG": "INFO"}
+    recipe = small()
+    recipe = recipe._replace(body={**recipe.body, "extra_env": extra})
+    bare = {**IRIS, "env_rules": {}}
+    assert look(translate(recipe, bare, JUPITER).body, "extra_env") == {"NCCL_DEBUG": "INFO"}
+    assert look(translate(recipe, jupiter(name="other"), JUPITER).body, "extra_env") == extra
+
+
 def test_interface_names_stay_behind():
     """The network of one cluster means nothing on another."""
     recipe = small(more="extra_env: {NCCL_SOCKET_IFNAME: ib0, NCCL_IB_TIMEOUT: '23'}\n")

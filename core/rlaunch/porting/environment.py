@@ -13,6 +13,10 @@ from rlaunch.skyrl.tree import look, removed
 
 INTERFACES = ("*_SOCKET_IFNAME", "*_SOCKET_FAMILY", "NCCL_IB_HCA")
 """Names and families of network interfaces: facts of the cluster that they were written on."""
+OFFLINE = ("HF_DATASETS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+"""Variables that keep libraries from looking for what nodes without internet cannot reach."""
+INSIDE = "/.singularity.d/"
+"""Where Apptainer puts the host's libraries inside a container."""
 TWIN = "APPTAINERENV_"
 _INNER = "container.extra_env"
 _KEEPS = frozenset({"env.not-mapping", "env.not-scalar", "env.twins-differ", "env.refused-here"})
@@ -47,8 +51,20 @@ def _variables(draft: Draft, section: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _rule(draft: Draft, name: str) -> Mapping[str, Any]:
-    return environment.rule_for(name, draft.target.get("env_rules") or {}) or {}
+def _rule(draft: Draft, name: str, value: Any) -> Mapping[str, Any]:
+    """Return the target's own rule for a variable, or what follows from its other facts."""
+    rule = environment.rule_for(name, draft.target.get("env_rules") or {})
+    if rule is not None:
+        return rule
+    if isinstance(value, str) and value.startswith(INSIDE) and not takes_container(draft.target):
+        return {
+            "action": "drop",
+            "reason": "the directory exists inside an Apptainer container only",
+        }
+    was_offline = (draft.source or {}).get("egress") is False
+    if name in OFFLINE and was_offline and draft.target.get("egress") is True:
+        return {"action": "drop", "reason": f"the nodes of `{draft.here}` reach the internet"}
+    return {}
 
 
 def _lift(draft: Draft) -> None:
@@ -70,7 +86,7 @@ def _lift(draft: Draft) -> None:
 def _raise(draft: Draft, name: str) -> None:
     key, plain = f"{_INNER}.{name}", name.removeprefix(TWIN)
     both = {*_variables(draft, _INNER), *_variables(draft, "extra_env")}
-    rule = _rule(draft, plain)
+    rule = _rule(draft, plain, draft.value(key))
     if name != plain and plain in both:
         draft.remove(key, f"folded into `{plain}`: the launcher carries it into the job")
     elif rule.get("action") == "drop":
@@ -123,11 +139,9 @@ def _judge(draft: Draft, section: str) -> None:
 
 
 def _one(draft: Draft, section: str, name: str, plain: str) -> None:
-    key, rule, value = (
-        f"{section}.{name}",
-        _rule(draft, plain),
-        _text(draft.value(f"{section}.{name}")),
-    )
+    key = f"{section}.{name}"
+    value = _text(draft.value(key))
+    rule = _rule(draft, plain, value)
     theirs = (draft.source or {}).get("env_rules", {}).get(plain, {})
     if rule.get("action") == "drop":
         draft.remove(key, str(rule["reason"]))

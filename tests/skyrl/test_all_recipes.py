@@ -1,0 +1,188 @@
+"""Every saved recipe on every cluster that is installed: checked, planned and shown, or refused with reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from rlaunch import checking, discovery, documents, flow, render
+from rlaunch.model import Context, Finding, Request, Workspace
+from rlaunch.secrets import Keyring
+from rlaunch.testing.fakes import FakeClock, FakeShell
+
+CLUSTERS = ("local", "iris", "slurm_jupiter")
+INSTALLED = tuple(name for name in CLUSTERS if name in discovery.names())
+"""Plugins of this repository that can be asked here; `local` is one of them always."""
+OWNERS = ("core", "env", "recipe", "skyrl")
+"""Whose warnings are listed below; those of a plugin are its own tests' business, its errors are not."""
+DENSE, MOE = "Qwen/Qwen3-8B", "Qwen/Qwen3-Coder-30B-A3B-Instruct"
+UPLOAD = "skyrl.upload-offline"  # traces are uploaded after training, and the hub is out of reach
+WIDE = (
+    "skyrl.tp-crosses-node"  # engines of 8 on nodes of 4: `rlaunch port` splits them, if accepted
+)
+SCATTER = "skyrl.colocated-scatter"  # colocated, several nodes, engines of 4: its ranks never find each other
+ONE_PLACE = "skyrl.foreign-run"  # trials of every run in one directory of the recipe
+IDLE = "skyrl.gpus-left-over"  # 28 GPUs on nodes of 8
+TEMPLATE = "skyrl.absolute-path"  # a chat template in somebody's directory
+COMPETE = "skyrl.policy-not-reserved"  # teacher and policy on nodes of 4
+
+
+class Told(NamedTuple):
+    """What is to be said about one recipe on one cluster."""
+
+    nodes: int | None
+    """None: the recipe does not come so far."""
+    errors: frozenset[str] = frozenset()
+    warnings: frozenset[str] = frozenset()
+
+
+class Saved(NamedTuple):
+    """A recipe with the flags that it is launched with."""
+
+    model: str
+    gpus: int | None
+    """GPUs in all, where the recipe leaves them to `--num-nodes`."""
+    told: dict[str, Told]
+
+
+def told(nodes: int | None, *codes: str, warned: tuple[str, ...] = ()) -> Told:
+    """Write a row of the table."""
+    return Told(nodes, frozenset(codes), frozenset(warned))
+
+
+EXPECTED: dict[str, Saved] = {
+    "iris_2node_qwen3_coder_30b_r3decentral_SMOKE": Saved(
+        MOE, 16,
+        {
+            "local": told(2, SCATTER),
+            "iris": told(2, SCATTER, warned=(ONE_PLACE,)),
+            "slurm_jupiter": told(4, SCATTER),
+        },
+    ),
+    "iris_56GPU_seqnorm_tis": Saved(
+        DENSE, None,
+        {"local": told(7), "iris": told(7, warned=(ONE_PLACE,)), "slurm_jupiter": told(14, UPLOAD)},
+    ),
+    "iris_8node_qwen3_30b_a3b_131k_cp_dcp2_r3": Saved(
+        MOE, None,
+        {"local": told(8), "iris": told(8, warned=(ONE_PLACE,)), "slurm_jupiter": told(None, WIDE)},
+    ),
+    "iris_grid_30b_EP8_FSDP2_CP2": Saved(
+        MOE, None,
+        {"local": told(8), "iris": told(8, warned=(ONE_PLACE,)), "slurm_jupiter": told(None, WIDE)},
+    ),
+    "iris_smoke_seqnorm_tis": Saved(
+        DENSE, 8,
+        {"local": told(1), "iris": told(1, warned=(ONE_PLACE,)), "slurm_jupiter": told(2)},
+    ),
+    "jupiter_16node_qwen3_30b_a3b_131k_cp_dcp_r3": Saved(
+        MOE, None,
+        {"local": told(8, UPLOAD), "iris": told(8), "slurm_jupiter": told(16, UPLOAD)},
+    ),
+    "jupiter_24GPU_qwen3_coder_30b_a3b": Saved(
+        MOE, None,
+        {"local": told(3, UPLOAD), "iris": told(3), "slurm_jupiter": told(6, UPLOAD)},
+    ),
+    "jupiter_56GPU_seqnorm_tis": Saved(
+        DENSE, None,
+        {"local": told(7), "iris": told(7), "slurm_jupiter": told(14, UPLOAD)},
+    ),
+    "odd_28GPU_distill_glm46_teacher": Saved(
+        DENSE, None,
+        {
+            "local": told(4, warned=(IDLE,)),
+            "iris": told(4, warned=(IDLE,)),
+            "slurm_jupiter": told(7, UPLOAD, warned=(COMPETE,)),
+        },
+    ),
+    "odd_beam_logger_list": Saved(
+        DENSE, None,
+        {
+            "local": told(4, warned=(IDLE, TEMPLATE)),
+            "iris": told(4, warned=(IDLE, TEMPLATE)),
+            "slurm_jupiter": told(7, warned=(TEMPLATE,)),
+        },
+    ),
+}  # fmt: skip
+CASES = [(name, cluster) for name in EXPECTED for cluster in INSTALLED]
+
+
+@pytest.fixture
+def world(shared_recipes: Path) -> flow.World:
+    """A machine whose workspace has the recipes, and that can neither run nor record anything."""
+    root = str(shared_recipes)
+    context = Context(
+        user="ada",
+        now="2026-01-02T03:04:05.000Z",
+        run_id="0a1b2c3d",
+        home="/home/ada",
+        state="/home/ada/.local/state/rlaunch",
+        cwd=root,
+        python="/opt/venv/bin/python",
+        version="0.1.0",
+        workspace=Workspace(root, "c" * 40),
+    )
+
+    def no_record() -> Any:
+        raise AssertionError("the run record is asked for")
+
+    return flow.World(
+        FakeShell(), FakeClock(), context, Keyring("", {}), {}, lambda line: None, no_record, set()
+    )
+
+
+def split(findings: tuple[Finding, ...], nodes: int | None) -> Told:
+    """Return findings as a row of the table."""
+    errors = frozenset(f.code for f in findings if f.level == "error")
+    warned = {f.code for f in findings if f.level == "warning"}
+    return Told(nodes, errors, frozenset(c for c in warned if c.partition(".")[0] in OWNERS))
+
+
+def test_every_saved_recipe_is_in_the_table(shared_recipes: Path):
+    """A recipe that is added has to be judged here."""
+    assert {path.stem for path in shared_recipes.glob("*.yaml")} == EXPECTED.keys()
+    assert "local" in INSTALLED
+
+
+@pytest.mark.parametrize(("name", "cluster"), CASES)
+def test_a_recipe_is_planned_and_shown(
+    name: str, cluster: str, shared_recipes: Path, world: flow.World
+):
+    """The dry run is complete and its plan survives JSON, or the findings say why there is none."""
+    saved = EXPECTED[name]
+    expected = saved.told[cluster]
+    given = {"nodes": expected.nodes} if saved.gpus else {}
+    request = Request(
+        rl_config=str(shared_recipes / f"{name}.yaml"),
+        cluster=cluster,
+        model_path=saved.model,
+        train_data='["org/tasks"]',
+        settings=given,
+        flags={"nodes": "--num-nodes"},
+        offline=True,
+    )
+    prepared = flow.prepare(world, request)
+    plan = prepared.plan
+    assert split(prepared.findings, plan.run.nodes if plan else None) == expected
+    if plan is None:
+        return
+    text = render.plan(plan)
+    assert all(
+        f"{key}=" in text for key in ("trainer.run_name", "trainer.logger", "data.train_data")
+    )
+    assert documents.plan_from_json(documents.plan_to_json(plan)) == plan
+
+
+@pytest.mark.parametrize("cluster", INSTALLED)
+def test_a_recipe_is_checked(cluster: str, shared_recipes: Path, world: flow.World):
+    """`check` finds what a launch would: the same errors and warnings, for all recipes at once."""
+    for model in (DENSE, MOE):
+        bench = checking.Bench.open(world, cluster, model=model)
+        names = [
+            name for name, saved in EXPECTED.items() if saved.model == model and not saved.gpus
+        ]
+        paths = [str(shared_recipes / f"{name}.yaml") for name in names]
+        for name, checked in zip(names, checking.check(bench, paths), strict=True):
+            assert split(checked.findings, checked.nodes) == EXPECTED[name].told[cluster], name
