@@ -1,4 +1,4 @@
-"""Every saved recipe on every cluster that is installed: checked, planned and shown, or refused with reason."""
+"""Every saved recipe on every installed cluster: checked, planned and shown, or refused with reason."""
 
 from __future__ import annotations
 
