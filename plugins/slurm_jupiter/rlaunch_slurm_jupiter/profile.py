@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from rlaunch.profiles import Model, Profile
 
@@ -15,7 +15,8 @@ class BadNodes(Model):
     nodes: str
     """A node list as SLURM writes it: `n[001-003,010]`."""
     reason: str
-    since: str = ""
+    since: Annotated[str, BeforeValidator(str)] = ""
+    """A date; YAML reads an unquoted one as a date of its own."""
 
 
 class WallLimit(Model):
@@ -128,3 +129,10 @@ class SlurmProfile(Profile):
     min_inodes: int = Field(default=10000, ge=0)
     """Preflight wants so much free in the run directory's file system."""
     traps: tuple[Trap, ...] = ()
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of a profile file."""
+    found = SlurmProfile.model_json_schema()
+    found["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    return found

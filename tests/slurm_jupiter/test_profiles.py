@@ -1,0 +1,142 @@
+"""Profiles: the shipped ones, one's own, and the schema that the docs publish."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import ValidationError
+
+import rlaunch_slurm_jupiter
+from rlaunch.model import Command, Finding, Plan, Recipe, Run
+from rlaunch.testing.kit import read_profile
+from rlaunch_slurm_jupiter.checks import check
+from rlaunch_slurm_jupiter.cluster import Slurm
+from rlaunch_slurm_jupiter.profile import schema
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = ROOT / "docs" / "how-to" / "slurm-profile.schema.json"
+
+
+def test_the_published_schema_is_current(request: pytest.FixtureRequest) -> None:
+    """`docs/how-to/slurm-profile.schema.json` is what the model says (`--update-golden` renews it)."""
+    text = json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+    if request.config.getoption("update_golden"):
+        SCHEMA.write_text(text, encoding="utf-8")
+    assert SCHEMA.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("name", rlaunch_slurm_jupiter.PROFILES)
+def test_shipped_profiles_fit_the_schema(name: str) -> None:
+    """Each shipped profile is valid by the published schema too."""
+    profile = read_profile(rlaunch_slurm_jupiter.PROFILES[name])
+    jsonschema.Draft202012Validator(schema()).validate(profile)
+
+
+def test_the_example_of_the_docs_is_a_profile() -> None:
+    """The profile that the how-to shows is valid as it stands."""
+    import yaml
+
+    page = (ROOT / "docs" / "how-to" / "slurm.md").read_text(encoding="utf-8")
+    body = page.partition("```yaml\n")[2].partition("```")[0]
+    assert Slurm.Profile.model_validate(yaml.safe_load(body)).name == "ours"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"partitions": "x"}, {"gpu_request": "gpus"}, {"tunnel": {"host": "x"}}, {"arch": "arm"}],
+)
+def test_a_misspelt_fact_is_refused(change: dict[str, Any]) -> None:
+    """Unknown keys and words are errors, at every depth."""
+    base = read_profile(rlaunch_slurm_jupiter.PROFILES["jupiter"])
+    with pytest.raises(ValidationError):
+        Slurm.Profile.model_validate({**base, **change})
+
+
+def test_no_profile_switches_verification_off() -> None:
+    """No shipped profile has a variable that would blind TLS, or a secret's value."""
+    for path in rlaunch_slurm_jupiter.PROFILES.values():
+        text = Path(path).read_text(encoding="utf-8")
+        assert "PYTHONHTTPSVERIFY" not in text
+        assert "SSL_NO_VERIFY" not in text
+
+
+Codes = Callable[..., dict[str, Finding]]
+
+
+@pytest.fixture
+def codes(run_on: Callable[..., Run], plan_of: Callable[..., Plan]) -> Codes:
+    """Ask the rules about a run on a profile: slug -> finding."""
+
+    def ask(
+        profile: str = "jupiter", *, command: Command | None = None, **settings: Any
+    ) -> dict[str, Finding]:
+        run = run_on(profile, **settings)
+        found = check(run, plan_of(run, command))
+        return {f.code.removeprefix("slurm_jupiter."): f for f in found}
+
+    return ask
+
+
+def test_a_good_run_has_nothing_said_about_it(codes: Codes) -> None:
+    """The toy run on each shipped profile passes every rule."""
+    for name in rlaunch_slurm_jupiter.PROFILES:
+        assert codes(name) == {}
+
+
+def test_too_long_a_wall_time_becomes_a_chain(codes: Codes) -> None:
+    """A run longer than the limit is refused with the chain that would do."""
+    found = codes(timeout_s=100_000)["wall-limit"]
+    assert "1-03:46:40 is longer than 12:00:00, the limit for 2 node(s)" in found.message
+    assert found.hint == "`--time-limit 12:00:00 --max-retries 2`"
+    assert "wall-limit" in codes("frontier", timeout_s=7201)
+    assert "wall-limit" not in codes("frontier", timeout_s=7201, nodes=92)
+
+
+def test_a_typed_request_needs_a_type(codes: Codes) -> None:
+    """`--gres=gpu::4` is never sent."""
+    assert "gpu_type" in codes(gpu_request="gres-typed")["gpus"].message
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"run_dir": "/a\nb/{run}"}, "a newline"),
+        ({"run_dir": "rel/{run}"}, "no `/`"),
+        ({"run_dir": "/a:b/{run}", "sif": "/x.sif"}, "separate the parts of a bind"),
+        ({"run_dir": "/a\\b/{run}"}, "a backslash"),
+    ],
+)
+def test_paths_that_cannot_be_said(codes: Codes, settings: dict[str, Any], message: str) -> None:
+    """A path that SLURM or Apptainer would read as something else is refused with the reason."""
+    assert message in codes(**settings)["path"].message
+
+
+def test_rays_sockets_must_fit(codes: Codes) -> None:
+    """A long temporary directory is refused before Ray dies of it."""
+    assert "long-path" in codes(temp_root="/scratch/with/a/very/long/directory/name")
+
+
+def test_traps_of_the_site(codes: Codes) -> None:
+    """A value that loses jobs at this site is told with the reason that was paid for."""
+    found = codes(**{"env.NCCL_IB_TIMEOUT": "60"})["trap"]
+    assert (found.level, "below 32" in found.message) == ("error", True)
+    assert codes(account="jureap59")["trap"].level == "error"
+    assert "trap" not in codes(**{"env.NCCL_IB_TIMEOUT": "31"})
+
+
+def test_links_that_would_not_resume(codes: Codes) -> None:
+    """Several attempts with `resume_mode=none` would each begin at step 0: a warning."""
+    command = Command(("python3", "x", "trainer.resume_mode=none"))
+    assert "resume-mode" in codes(command=command, max_retries=1)
+    assert "resume-mode" not in codes(command=command)
+
+
+def test_uploads_from_a_job_without_internet(codes: Codes, saved: Callable[[str], Recipe]) -> None:
+    """Trace upload in an offline job is told before the work is done, not after."""
+    recipe = saved("jupiter_24GPU_qwen3_coder_30b_a3b")
+    assert "offline-upload" in codes(recipe=recipe)
