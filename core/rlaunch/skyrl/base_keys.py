@@ -1,8 +1,8 @@
 """Keys of the trainer's base configuration, so that a typo is found before GPUs are given. Pure data.
 
-`BASE` was read from `skyrl_train/config/` of skyrl-train 0.3.1 (PyPI). `MARIN` has the keys that
-MarinSkyRL adds, as the ten saved recipes and the facts of 2026 name them. A key in neither is a warning, or
-an error where it is nearly a known one.
+`BASE` was read from `skyrl_train/config/` of skyrl-train 0.3.1 (PyPI), and a test compares the two.
+`MARIN` has the keys that MarinSkyRL adds, each with its source. A key in neither is a warning, or an
+error where it is nearly a known one.
 """
 
 from __future__ import annotations
@@ -127,46 +127,61 @@ BASE: Mapping[str, str] = {
 }
 """Parent -> its keys."""
 
-MARIN: Mapping[str, str] = {
-    "generator": (
-        "enable_ray_prometheus_stats "
-        "inference_engine_decode_context_parallel_size "
-        "inference_engine_mp_backend inference_stats_interval "
-        "timeout_multiplier vllm_stats_interval"
-    ),
-    "rollout.fanout": "cpus_per_coordinator enabled num_coordinators",
-    "trainer": (
-        "attn_backend enable_db_registration hf_hub_private hf_hub_repo_id "
-        "hf_hub_revision log_level max_steps tracker_commit_each_step"
-    ),
-    "trainer.algorithm": "group_advantage_min_size",
-    "trainer.placement": "policy_force_cvd_mask policy_per_gpu_bundles policy_strict_spread_pg",
-    "trainer.policy.fsdp_config": (
-        "context_parallel_size cp_rotate_method cp_style ep_comm_backend "
-        "expert_model_parallel_size moe_grouped_gemm moe_router_replay "
-        "wrap_policy"
-    ),
-    "trainer.policy.optimizer_config": "optimizer optimizer_kwargs",
-    "trainer.ref.fsdp_config": (
-        "context_parallel_size cp_rotate_method cp_style ep_comm_backend "
-        "expert_model_parallel_size moe_grouped_gemm moe_router_replay "
-        "wrap_policy"
-    ),
-    "trainer.rollout_buffer": "max_in_flight max_staleness_steps",
+_MOE = (
+    "context_parallel_size cp_rotate_method cp_style ep_comm_backend expert_model_parallel_size "
+    "moe_grouped_gemm moe_router_replay"
+)
+MARIN: Mapping[str, Mapping[str, str]] = {
+    "saved recipes of 2026, which MarinSkyRL has run": {
+        "generator": (
+            "enable_ray_prometheus_stats inference_engine_decode_context_parallel_size "
+            "inference_engine_mp_backend timeout_multiplier vllm_stats_interval"
+        ),
+        "rollout.fanout": "cpus_per_coordinator enabled num_coordinators",
+        "trainer": (
+            "attn_backend enable_db_registration hf_hub_private hf_hub_repo_id "
+            "hf_hub_revision log_level max_steps tracker_commit_each_step"
+        ),
+        "trainer.placement": "policy_force_cvd_mask policy_per_gpu_bundles policy_strict_spread_pg",
+        "trainer.policy.fsdp_config": _MOE,
+        "trainer.ref.fsdp_config": _MOE,
+    },
+    "keys that the older launcher marked as open (`++`)": {
+        "trainer.policy.fsdp_config": "wrap_policy",
+        "trainer.policy.optimizer_config": "optimizer optimizer_kwargs",
+        "trainer.ref.fsdp_config": "wrap_policy",
+    },
+    "the newer recipe schema (marin_56GPU_qwen3_8b)": {
+        "generator": "inference_stats_interval",
+        "trainer.algorithm": "group_advantage_min_size",
+        "trainer.rollout_buffer": "max_in_flight max_staleness_steps",
+    },
 }
-"""Parent -> keys: saved recipes (most), and the newer schema (`rollout_buffer`, `inference_stats_interval`,
-`group_advantage_min_size`)."""
+"""Source -> parent -> the keys that MarinSkyRL adds, as that source has them."""
+
+
+def _dotted(table: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(
+        f"{parent}.{name}" for parent, names in table.items() for name in names.split()
+    )
+
+
+@cache
+def base() -> frozenset[str]:
+    """Return the dotted keys of SkyRL's own base configuration."""
+    return _dotted(BASE)
+
+
+@cache
+def added() -> Mapping[str, str]:
+    """Return the keys that MarinSkyRL adds, each with its source."""
+    return {key: source for source, table in MARIN.items() for key in _dotted(table)}
 
 
 @cache
 def known() -> frozenset[str]:
     """Return every known dotted key."""
-    return frozenset(
-        f"{parent}.{name}"
-        for table in (BASE, MARIN)
-        for parent, names in table.items()
-        for name in names.split()
-    )
+    return base() | added().keys()
 
 
 def near(key: str) -> str:
