@@ -13,12 +13,13 @@ import pytest
 from rlaunch import zipapps
 from rlaunch.cluster import LogQuery, PreflightQuery
 from rlaunch.errors import ClusterError
-from rlaunch.model import JobRef, Plan, Run, State
+from rlaunch.model import Command, JobRef, Plan, Recipe, Run, State
 from rlaunch.shell import Done, Shell
 from rlaunch.testing.fakes import FakeClock, FakeShell
 from rlaunch_slurm_jupiter import queries
 from rlaunch_slurm_jupiter.cluster import Slurm
 
+AT = "2026-01-02T03:04:05"
 PLAIN = {"tunnel": None, "modules": [], "interfaces": [], "egress": True}
 
 
@@ -494,3 +495,64 @@ def test_a_check_can_be_skipped(site: Callable[..., Site]) -> None:
         here.say(tool, answer)
     found = here.cluster.preflight(PreflightQuery(here.plan, skip=frozenset({"run-dir"})))
     assert [f for f in found if f.level == "error"] == []
+
+
+def test_preflight_without_internet(
+    site: Callable[..., Site], saved: Callable[[str], Recipe], tmp_path: Path
+) -> None:
+    """Model and data must lie on the shared file system; what is missing is said with how to get it."""
+    recipe = saved("jupiter_24GPU_qwen3_coder_30b_a3b")
+    home = tmp_path / "hf"
+    small = {"min_disk": "1MiB", "min_inodes": 1, "egress": False, "hf_home": str(home)}
+    here = site(recipe=recipe, **small)
+    for tool, answer in GOOD.items():
+        here.say(tool, answer)
+    query = PreflightQuery(here.plan, skip=frozenset({"sif"}))
+    found = [f for f in here.cluster.preflight(query) if f.level == "error"]
+    assert [f.code for f in found] == ["slurm_jupiter.not-staged"] * 2
+    assert "`hf download Qwen/Qwen3-8B`" in found[0].hint
+    assert "stage --data-root" in found[1].hint
+    (home / "hub" / "models--Qwen--Qwen3-8B" / "snapshots" / "abc").mkdir(parents=True)
+    (tmp_path / "data" / "2d470ed7cd0d0bfa").mkdir(parents=True)
+    (tmp_path / "data" / "2d470ed7cd0d0bfa" / "task.toml").write_text("")
+    found = [f for f in here.cluster.preflight(query) if f.level == "error"]
+    assert [f for f in found if "model" in f.message] == []
+
+
+def test_preflight_refuses_shards_of_another_size(
+    site: Callable[..., Site], tmp_path: Path
+) -> None:
+    """A checkpoint that 8 ranks wrote is not read by 4."""
+    shards = tmp_path / "global_step_3" / "policy"
+    shards.mkdir(parents=True)
+    for rank in range(8):
+        (shards / f"model_world_size_8_rank_{rank}.pt").touch()
+    here = site(min_disk="1MiB", min_inodes=1)
+    for nodes, wanted in ((1, {"world-size"}), (2, set())):
+        words = (
+            f"trainer.resume_path={shards.parent}",
+            f"trainer.placement.policy_num_nodes={nodes}",
+            "trainer.placement.policy_num_gpus_per_node=4",
+        )
+        here.plan = here.plan._replace(command=Command(("python3", "x", *words)))
+        assert set(findings(here)) - {"not-staged"} == wanted
+
+
+def test_a_job_without_a_log_file_says_so(site: Callable[..., Site]) -> None:
+    """0:53 is SLURM's way to say that it could not open the output file: quota, mostly."""
+    here = site()
+    here.say("squeue", queue())
+    here.say("sacct", accounting(f"7|FAILED|0:53|{AT}|{AT}|n1|rl-7|/none"))
+    ref = JobRef("jupiter", "7", "rl-7")
+    seen = here.cluster.status([ref])[ref]
+    assert (seen.state, seen.reason) == (State.FAILED, "no-output-file")
+
+
+def test_observe_says_which_slurm_it_is(site: Callable[..., Site]) -> None:
+    """The version and the home directory there are in the plan, with time and source."""
+    here = site()
+    here.say("sh", (0, "/home/ada\nslurm 24.11.5\n", ""))
+    seen = here.cluster.observe(here.plan.run)
+    assert seen.facts == {"home": "/home/ada", "slurm": "24.11.5"}
+    here.say("sh", (1, "", "no"))
+    assert here.cluster.observe(here.plan.run).facts == {}

@@ -140,3 +140,9 @@ def test_uploads_from_a_job_without_internet(codes: Codes, saved: Callable[[str]
     """Trace upload in an offline job is told before the work is done, not after."""
     recipe = saved("jupiter_24GPU_qwen3_coder_30b_a3b")
     assert "offline-upload" in codes(recipe=recipe)
+
+
+def test_a_requeue_needs_a_warning_before_the_limit(codes: Codes) -> None:
+    """Without the early signal a job at its limit would not come back: said before it is sent."""
+    assert "requeue-lead" in codes(restart="requeue", max_retries=1, save_lead_s=0)
+    assert "requeue-lead" not in codes(restart="requeue", max_retries=1)

@@ -145,6 +145,21 @@ def links_resume(run: Run, plan: Plan) -> Iterable[Finding]:
         )  # fmt: skip
 
 
+@rule("slurm_jupiter.requeue-lead", level="warning")
+def requeues_can_be_made(run: Run, plan: Plan) -> Iterable[Finding]:
+    """A job that is to be requeued is not told of its wall limit.
+
+    SLURM's SIGTERM at the limit is the same as that of `scancel`, which must not bring the job back. The
+    early signal (`save_lead_s`) tells them apart; without it a job that meets its limit stays ended.
+    """
+    profile = run.profile
+    if run.max_retries and profile["restart"] == "requeue" and not profile["save_lead_s"]:
+        yield Finding(
+            "warning", "slurm_jupiter.requeue-lead", "`restart: requeue` has no `save_lead_s`",
+            "save_lead_s", "`--set save_lead_s=120`, or `--set restart=chain`",
+        )  # fmt: skip
+
+
 RULES = (
     time_fits,
     gpus_exist,
@@ -153,6 +168,7 @@ RULES = (
     uploads_can_be_made,
     traps_are_avoided,
     links_resume,
+    requeues_can_be_made,
 )
 CODES: tuple[Code, ...] = tuple(r.code for r in RULES)  # type: ignore[attr-defined]  # set by @rule
 

@@ -56,6 +56,8 @@ TABLE: Mapping[str, Meaning] = {
 }
 """Every state of SLURM 20.11 to 24.11 (`squeue -t all`, `sacct`), in capital letters."""
 
+NO_OUTPUT = 53
+"""SLURM's "signal" for a job whose output file could not be opened: quota or permissions."""
 NEVER = {
     "BadConstraints": "no node has what the job asks for",
     "DependencyNeverSatisfied": "the job that it waits for did not end as it should",
@@ -99,6 +101,8 @@ class Link(NamedTuple):
         """What its state means; a step that ran out of memory tells more than `FAILED`."""
         found = meaning(self.word)
         if found.state is State.FAILED and found.reason == "job-failed":
+            if self.signal == NO_OUTPUT:
+                return Meaning(State.FAILED, "no-output-file", True)
             for step in self.steps:
                 if meaning(step).reason == "out-of-memory":
                     return Meaning(State.FAILED, "out-of-memory", True)

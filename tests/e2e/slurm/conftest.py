@@ -110,13 +110,20 @@ class Cluster:
         )  # fmt: skip
 
     def launch(
-        self, *words: str, name: str, nodes: int = 1, code: int = 0, **changes: Any
+        self,
+        *words: str,
+        name: str,
+        nodes: int = 1,
+        code: int = 0,
+        patience: float = 240,
+        **changes: Any,
     ) -> subprocess.CompletedProcess[str]:
         """Launch the smoke recipe and expect an exit code."""
         recipe = [] if "--rl_config" in words else ["--rl_config", "docs/recipes/smoke.yaml"]
         done = self.rlaunch(
             "--cluster", str(self.profile(**changes)), *recipe, "--model_path", "toy/grpo",
             "--train_data", '["builtin/sums"]', "--num-nodes", str(nodes), "--job-name", name, *words,
+            timeout=patience,
         )  # fmt: skip
         assert done.returncode == code, f"{done.stdout}\n{done.stderr}\n{self.output(name)}"
         return done
