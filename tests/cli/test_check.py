@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.cli.conftest import RECIPE, Said
+from tests.cli.conftest import RECIPE, ROOT, Said
 
 from rlaunch import schemas
 
@@ -187,3 +188,17 @@ def test_json_and_text_agree(rl: Rl, write: Callable[[str, str], str]):
     for finding in document["recipes"][0]["findings"]:
         assert f"{finding['level']}[{finding['code']}]: {finding['message']}" in text
     assert json.dumps(document)
+
+
+def test_many_recipes_are_quick(rl: Rl, write: Callable[[str, str], str]):
+    """400 recipes in 10 s is the goal; counted are the processor's seconds, which other work leaves alone."""
+    saved = sorted((ROOT.parent / "shared" / "recipes").glob("*.yaml"))
+    saved = saved or sorted((ROOT / "shared" / "recipes").glob("*.yaml"))
+    paths = [
+        write(f"{n}-{p.name}", p.read_text(encoding="utf-8")) for n in range(10) for p in saved
+    ]
+    began = time.process_time()
+    said = rl("check", "--json", "--cluster", "local", *paths)
+    took = time.process_time() - began
+    assert len(said.document["recipes"]) == 100
+    assert took < 5.0  # twice the goal's share: a slow machine is not a slow program

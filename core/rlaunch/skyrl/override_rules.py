@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from functools import cache
 
 from rlaunch.codes import rule
 from rlaunch.skyrl.case import Case, Fault
@@ -152,8 +153,8 @@ def variables_are_spelt_right(case: Case) -> Iterator[Fault]:
     for name in sorted(case.env):
         if name in ENV_NAMES or not name.upper().startswith(FAMILIES):
             continue
-        near = difflib.get_close_matches(name.upper(), ENV_NAMES, 1, 0.9)
-        if near and near[0] != name and not _sibling(name, near[0]):
+        near = _nearest(name.upper())
+        if near and near != name and not _sibling(name, near):
             key = next(
                 (
                     s
@@ -166,8 +167,14 @@ def variables_are_spelt_right(case: Case) -> Iterator[Fault]:
             yield Fault(
                 place,
                 f"`{name}` is read by nobody that is known here",
-                f"did you mean `{near[0]}`?",
+                f"did you mean `{near}`?",
             )
+
+
+@cache  # `check` asks the same of hundreds of recipes
+def _nearest(name: str) -> str:
+    """Return the known variable that a name nearly is, or nothing."""
+    return next(iter(difflib.get_close_matches(name, ENV_NAMES, 1, 0.9)), "")
 
 
 def _sibling(name: str, known: str) -> bool:
