@@ -13,11 +13,22 @@ import pytest
 from rlaunch import zipapps
 from rlaunch.cluster import LogQuery, PreflightQuery
 from rlaunch.errors import ClusterError
-from rlaunch.model import Command, JobRef, Plan, Recipe, Run, State
+from rlaunch.model import (
+    Command,
+    Evidence,
+    JobRef,
+    Plan,
+    Recipe,
+    Run,
+    RunFacts,
+    State,
+    Status,
+)
 from rlaunch.shell import Done, Shell
 from rlaunch.testing.fakes import FakeClock, FakeShell
 from rlaunch_slurm_jupiter import queries
 from rlaunch_slurm_jupiter.cluster import Slurm
+from rlaunch_slurm_jupiter.diagnosis import ENDS, explain_end
 
 AT = "2026-01-02T03:04:05"
 PLAIN = {"tunnel": None, "modules": [], "interfaces": [], "egress": True}
@@ -556,3 +567,26 @@ def test_observe_says_which_slurm_it_is(site: Callable[..., Site]) -> None:
     assert seen.facts == {"home": "/home/ada", "slurm": "24.11.5"}
     here.say("sh", (1, "", "no"))
     assert here.cluster.observe(here.plan.run).facts == {}
+
+
+def test_secrets_of_a_run_that_was_killed_are_removed(ended: Site) -> None:
+    """A script that could not tidy up, killed or on a lost node, leaves no secrets once anybody asks."""
+    secrets = Path(ended.plan.run.paths.run_dir) / "secrets.json"
+    secrets.write_text("{}")
+    ended.cluster.status([JobRef("jupiter", "7")])
+    assert secrets.exists(), "a job that rlaunch did not start is not touched"
+    ended.cluster.status([REF])
+    assert not secrets.exists()
+    before = len(ended.shell.calls)
+    ended.cluster.status([REF])
+    assert not [c for c in ended.shell.calls[before:] if c[0] == "rm"], "once is enough"
+
+
+@pytest.mark.parametrize("reason", [*ENDS, "driver-exit"])
+def test_an_end_is_explained(reason: str) -> None:
+    """Each of SLURM's and the script's own reasons has a sentence and something to type."""
+    status = Status(REF, State.FAILED, reason)
+    evidence = Evidence(RunFacts(), (Status(REF, State.RUNNING), status), (), "")
+    found = list(explain_end(evidence))
+    assert len(found) == (reason in ENDS)
+    assert all(f.hint and f.message for f in found)

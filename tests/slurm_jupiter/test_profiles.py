@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 import rlaunch_slurm_jupiter
-from rlaunch.model import Command, Finding, Plan, Recipe, Run
+from rlaunch.model import Command, Finding, Plan, Run
 from rlaunch.testing.kit import read_profile
 from rlaunch_slurm_jupiter.checks import check
 from rlaunch_slurm_jupiter.cluster import Slurm
@@ -134,12 +134,6 @@ def test_links_that_would_not_resume(codes: Codes) -> None:
     command = Command(("python3", "x", "trainer.resume_mode=none"))
     assert "resume-mode" in codes(command=command, max_retries=1)
     assert "resume-mode" not in codes(command=command)
-
-
-def test_uploads_from_a_job_without_internet(codes: Codes, saved: Callable[[str], Recipe]) -> None:
-    """Trace upload in an offline job is told before the work is done, not after."""
-    recipe = saved("jupiter_24GPU_qwen3_coder_30b_a3b")
-    assert "offline-upload" in codes(recipe=recipe)
 
 
 def test_a_requeue_needs_a_warning_before_the_limit(codes: Codes) -> None:

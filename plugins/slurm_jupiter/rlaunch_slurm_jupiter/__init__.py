@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rlaunch.cluster import Cluster
 from rlaunch.hooks import hookimpl
-from rlaunch.model import Finding, Plan, Run
-from rlaunch_slurm_jupiter import checks, codes
+from rlaunch.model import Evidence, Finding, Plan, Run
+from rlaunch_slurm_jupiter import checks, codes, diagnosis
 
 _NAMES = (
     "jupiter",
@@ -23,8 +23,8 @@ _NAMES = (
 )
 PROFILES = {name: str(Path(__file__).parent / "profiles" / f"{name}.yaml") for name in _NAMES}
 DEFAULT_PROFILE = "jupiter"
-RULES = checks.RULES
-CODES = (*checks.CODES, *codes.CODES)
+RULES = (*checks.RULES, *diagnosis.RULES)
+CODES = (*checks.CODES, *diagnosis.CODES, *codes.CODES)
 
 
 @hookimpl
@@ -39,3 +39,9 @@ def rlaunch_cluster() -> type[Cluster]:
 def rlaunch_check(run: Run, plan: Plan) -> Iterable[Finding]:
     """Ask the rules of this cluster."""
     return checks.check(run, plan)
+
+
+@hookimpl
+def rlaunch_diagnose(evidence: Evidence) -> Iterable[Finding]:
+    """Say what the end of a run means here."""
+    return diagnosis.explain_end(evidence)

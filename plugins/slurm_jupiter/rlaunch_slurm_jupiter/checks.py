@@ -88,28 +88,6 @@ def sockets_fit(run: Run, plan: Plan) -> Iterable[Finding]:
         )  # fmt: skip
 
 
-@rule("slurm_jupiter.offline-upload")
-def uploads_can_be_made(run: Run, plan: Plan) -> Iterable[Finding]:
-    """The recipe uploads traces, and the job has no internet.
-
-    The upload starts after training, in a job whose Hugging Face library is offline: it fails when the
-    work is done. Switch it off, or upload from the login node afterwards.
-    """
-    upload = _at(run.recipe.body, "terminal_bench", "trace_upload", "enabled")
-    if (
-        upload is True
-        and not run.profile["egress"]
-        and plan.env.get("HF_HUB_OFFLINE") not in (None, "", "0")
-    ):
-        yield Finding(
-            "warning", "slurm_jupiter.offline-upload",
-            "`terminal_bench.trace_upload` is on, and the job's Hugging Face library is offline",
-            run.recipe.at("terminal_bench.trace_upload.enabled"),
-            "upload from the login node afterwards, or `--skyrl_override "
-            "++terminal_bench_config.trace_upload.enabled=false`",
-        )  # fmt: skip
-
-
 @rule("slurm_jupiter.trap")
 def traps_are_avoided(run: Run, plan: Plan) -> Iterable[Finding]:
     """A known way to lose a job at this site.
@@ -165,7 +143,6 @@ RULES = (
     gpus_exist,
     paths_can_be_said,
     sockets_fit,
-    uploads_can_be_made,
     traps_are_avoided,
     links_resume,
     requeues_can_be_made,
@@ -177,12 +154,6 @@ def check(run: Run, plan: Plan) -> Iterator[Finding]:
     """Ask every rule."""
     for ask in RULES:
         yield from ask(run, plan)
-
-
-def _at(body: Any, *keys: str) -> Any:
-    for key in keys:
-        body = body.get(key) if isinstance(body, Mapping) else None
-    return body
 
 
 def _value(run: Run, plan: Plan, name: str) -> Any:

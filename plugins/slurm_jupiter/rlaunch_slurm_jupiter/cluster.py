@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from rlaunch.cluster import Cluster, LogQuery, PreflightQuery, Report
+from rlaunch.cluster import Clock, Cluster, LogQuery, PreflightQuery, Report
 from rlaunch.errors import ClusterError
 from rlaunch.model import Command, Finding, JobRef, LogLine, Observed, Plan, Run, Status
+from rlaunch.shell import Shell
 from rlaunch_slurm_jupiter import planning
 from rlaunch_slurm_jupiter.profile import SlurmProfile
 from rlaunch_slurm_jupiter.site import Site, site_of
@@ -21,6 +22,10 @@ class Slurm(Cluster):
     """
 
     Profile = SlurmProfile
+
+    def __init__(self, profile: SlurmProfile, shell: Shell, clock: Clock) -> None:
+        super().__init__(profile, shell, clock)
+        self._forgotten: set[JobRef] = set()
 
     @cached_property
     def site(self) -> Site:
@@ -56,7 +61,21 @@ class Slurm(Cluster):
         """Ask squeue for all of them at once, and sacct for those that it forgot."""
         from rlaunch_slurm_jupiter.status import status_of
 
-        return status_of(self.site, refs, self._rendezvous, self.clock.now())
+        answers = status_of(self.site, refs, self._rendezvous, self.clock.now())
+        self._forget_secrets(answers)
+        return answers
+
+    def _forget_secrets(self, answers: Mapping[JobRef, Status]) -> None:
+        """Remove the secrets of runs that have ended without their script's doing: killed, or a lost node."""
+        ended = {ref: s for ref, s in answers.items() if s.state.ended and ref.run_id}
+        folders = [
+            str(s.native["run_dir"])
+            for ref, s in ended.items()
+            if ref not in self._forgotten and "run_dir" in s.native
+        ]
+        self._forgotten |= ended.keys()
+        if folders:
+            self.site.run(("rm", "-f", "--", *(f"{folder}/secrets.json" for folder in folders)))
 
     def logs(self, query: LogQuery) -> Iterator[LogLine]:
         """Yield the lines of all ranks by time. Raises ClusterError for a run whose directory is unknown."""

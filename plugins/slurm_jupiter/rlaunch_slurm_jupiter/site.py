@@ -19,7 +19,8 @@ from rlaunch.errors import ClusterError
 from rlaunch.shell import Done, Shell
 from rlaunch_slurm_jupiter.ssh import LOST, SshShell
 
-ENDINGS, OUTCOME = "attempts/{attempt}/end", "ray_head.done"
+PIECE = 4 << 20
+"""Bytes of one file that one look brings; the next look brings the next."""
 
 
 class Parcel(NamedTuple):
@@ -91,7 +92,7 @@ class Here(Site):
             try:
                 with path.open("rb") as file:
                     file.seek(offsets.get(name, 0))
-                    found[name] = file.read(1 << 22)
+                    found[name] = file.read(PIECE)
             except OSError:
                 continue
         return {name: data for name, data in found.items() if data}
@@ -113,9 +114,9 @@ _CAT = (
 _TAILS = (
     'cd -- "$1" || exit 0; while read -r at f; do seen="$seen|$f|"; [ -f "$f" ] || continue; '
     'size=$(wc -c <"$f"); [ "$size" -gt "$at" ] || continue; printf "\\001%s %s\\n" "$((size - at))" "$f"; '
-    'tail -c "+$((at + 1))" "$f" | head -c "$((size - at))" | base64; done; '
+    'tail -c "+$((at + 1))" "$f" | head -c 4194304 | base64; done; '
     'for f in *.out logs/*/*.log; do [ -f "$f" ] || continue; case $seen in *"|$f|"*) continue;; esac; '
-    'printf "\\001%s %s\\n" 0 "$f"; base64 <"$f"; done; :'
+    'printf "\\001%s %s\\n" 0 "$f"; head -c 4194304 "$f" | base64; done; :'
 )
 
 

@@ -166,6 +166,8 @@ def _native(jobs: Sequence[str], verdict: Verdict) -> dict[str, object]:
         native["reason"] = link.reason
     if link.nodes and not link.nodes.startswith("None"):
         native["nodes"] = link.nodes
+    if link.work_dir.startswith("/") and link.work_dir.endswith(f"/{link.name}"):
+        native["run_dir"] = link.work_dir
     if verdict.state in (State.PENDING, State.WAITING) and link.start:
         native["expected_start"] = link.start
     return native

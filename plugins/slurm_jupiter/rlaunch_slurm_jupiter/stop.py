@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from rlaunch.cluster import Clock
 from rlaunch.errors import ClusterError
@@ -33,7 +34,8 @@ def stop_run(site: Site, clock: Clock, ref: JobRef, *, grace_s: float, kill_wait
         return
     folder = next((link.work_dir for link in live if link.work_dir.startswith("/")), "")
     if ref.run_id and folder:
-        site.put(folder, [Parcel("stop", 0o600, b"stop\n")])
+        with suppress(ClusterError):  # its directory may be gone; the jobs are not
+            site.put(folder, [Parcel("stop", 0o600, b"stop\n")])
     waiting = [link.job for link in live if not link.started or link.word.startswith("PENDING")]
     running = [link.job for link in live if link.job not in waiting]
     if waiting:

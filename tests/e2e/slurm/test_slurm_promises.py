@@ -106,7 +106,7 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Kit:
     return Kit(rlaunch_slurm_jupiter, RealBench(tmp_path_factory.mktemp("kit")))
 
 
-NAMES = ["a", "0", "x" * 54, "a-b-c", "rl-131k-2026", "n" * 30 + "-1"]
+NAMES = ["b", "0", "x" * 54, "a-b-c", "rl-131k-2026", "n" * 30 + "-1"]
 DIRS = [
     "plain",
     "a b",
