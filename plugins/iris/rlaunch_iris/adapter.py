@@ -2,7 +2,8 @@
 
 Generation A is the client up to 0.2.84 (`terminate`, protobuf statuses), B the one from 0.2.87 on
 (`cancel_job`, frozen dataclasses). Only public names are used: `iris.client.IrisClient` to submit and stop,
-`iris.cluster.client.RemoteClusterClient` to read, which speaks the wire's own types in both. Imported only at
+and to read the stubs that Iris generates from its interface, which are the same in both and never try again
+by themselves (the client would, for half an hour). Imported only at
 submit, status, logs and stop.
 """
 
@@ -14,6 +15,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -27,6 +29,10 @@ CALL_S = 30.0
 """One question may take so long; the client by itself would go on for half an hour."""
 LAUNCH_S = 200.0
 """Sending 25 MiB may take minutes; the client's own limit for one try is 180 s."""
+PAGE = 500
+"""Jobs of one answer; the controller gives no more."""
+LOG_SERVER = "/system/log-server"
+"""The controller passes questions on to it: newer ones under a path of its own, older ones as they come."""
 CONNECT_S = 60.0
 """`kubectl port-forward` included."""
 
@@ -45,9 +51,9 @@ def load() -> SimpleNamespace:
         try:
             from connectrpc.code import Code
             from connectrpc.errors import ConnectError
-            from iris.cluster import client as low
             from iris.cluster import constraints, types
             from iris.rpc import controller_pb2, job_pb2
+            from iris.rpc.controller_connect import ControllerServiceClientSync
             from rigging.timing import Duration
 
             from iris import client as high
@@ -57,8 +63,8 @@ def load() -> SimpleNamespace:
         except Exception as error:  # an installation that does not fit together fails in many ways
             raise troubles.client_broken(error) from error
     return SimpleNamespace(
-        high=high, low=low, types=types, constraints=constraints, jobs=job_pb2, rpc=controller_pb2,
-        Code=Code, ConnectError=ConnectError, Duration=Duration, date=version.client_revision_date(),
+        high=high, types=types, stub=ControllerServiceClientSync, constraints=constraints,
+        jobs=job_pb2, rpc=controller_pb2, Code=Code, ConnectError=ConnectError, Duration=Duration, date=version.client_revision_date(),
         generation="B" if hasattr(high.IrisClient, "cancel_job") else "A",
     )  # fmt: skip
 
@@ -91,6 +97,7 @@ class Controller:
         self._iris, self._credentials, self._stack = iris, credentials, stack
         self.url = url
         self._reader: Any = None
+        self._log_reader: Any = None
 
     @property
     def health(self) -> Health:
@@ -101,34 +108,45 @@ class Controller:
 
     def close(self) -> None:
         """Close the tunnel, where there is one."""
-        if self._reader is not None:
-            self._reader.shutdown(wait=False)
-            self._reader = None
+        for reader in (self._reader, self._log_reader):
+            if reader is not None:
+                reader.close()
+        self._reader = self._log_reader = None
         self._stack.close()
 
     def job(self, job_id: str) -> JobView | None:
         """Return one job, None where the controller says NOT_FOUND."""
-        name = self._name(job_id)
-        found = self._ask(lambda: self._read().get_job_status(name), "the job's state")
-        return None if found is None else wire.job_view(found)
+        self._name(job_id)
+        request = self._iris.rpc.Controller.GetJobStatusRequest(job_id=job_id)
+        found = self._ask(lambda: self._read().get_job_status(request), "the job's state")
+        return None if found is None else wire.job_view(found.job)
 
     def jobs(self, prefix: str) -> dict[str, JobView]:
-        """Return all jobs whose id begins with `prefix`, in one question (a page has 500)."""
+        """Return all jobs whose id begins with `prefix`: one question for each 500."""
         query = self._iris.rpc.Controller.JobQuery(job_id_prefix=prefix)
-        found = self._ask(lambda: self._read().list_jobs(query=query), "the list of jobs")
-        return {view.job_id: view for view in map(wire.job_view, found or ())}
+        return {job.job_id: job for job in self._list(query)}
 
     def running(self) -> tuple[JobView, ...]:
         """Return all jobs of everybody that the controller says are running (dispatched, at least)."""
-        query = self._iris.rpc.Controller.JobQuery(state_filter="running")
-        found = self._ask(lambda: self._read().list_jobs(query=query), "the running jobs")
-        return tuple(map(wire.job_view, found or ()))
+        return self._list(self._iris.rpc.Controller.JobQuery(state_filter="running"))
+
+    def _list(self, query: Any) -> tuple[JobView, ...]:
+        views: list[JobView] = []
+        query.limit = PAGE
+        while True:
+            query.offset = len(views)
+            request = self._iris.rpc.Controller.ListJobsRequest(query=query)
+            page = self._ask(partial(self._read().list_jobs, request), "the list of jobs")
+            views.extend(map(wire.job_view, page.jobs if page is not None else ()))
+            if page is None or not page.has_more or not page.jobs:
+                return tuple(views)
 
     def tasks(self, job_id: str) -> tuple[TaskView, ...]:
         """Return a job's ranks in order; empty where the job is not there."""
-        name = self._name(job_id)
-        found = self._ask(lambda: self._read().list_tasks(name), "the job's tasks")
-        return tuple(sorted(map(wire.task_view, found or ()), key=lambda task: task.rank))
+        request = self._iris.rpc.Controller.ListTasksRequest(job_id=job_id)
+        found = self._ask(lambda: self._read().list_tasks(request), "the job's tasks")
+        tasks = map(wire.task_view, found.tasks if found is not None else ())
+        return tuple(sorted(tasks, key=lambda task: task.rank))
 
     def log_page(
         self, source: str, *, exact: bool, cursor: int, since_ms: int, limit: int
@@ -137,12 +155,10 @@ class Controller:
         from finelog.rpc import logging_pb2 as log
 
         scope = log.MATCH_SCOPE_EXACT if exact else log.MATCH_SCOPE_PREFIX
-        page = self._ask(
-            lambda: self._read().fetch_logs(
-                source, match_scope=scope, since_ms=since_ms, cursor=cursor, max_lines=limit
-            ),
-            "the job's log",
+        request = log.FetchLogsRequest(
+            source=source, match_scope=scope, since_ms=since_ms, cursor=cursor, max_lines=limit
         )
+        page = self._ask(lambda: self._read_logs().fetch_logs(request), "the job's log")
         if page is None:
             return LogPage((), cursor)
         entries = tuple(wire.log_entry(entry, source) for entry in page.entries)
@@ -157,7 +173,7 @@ class Controller:
             return True
 
         try:
-            return bool(self._ask(call, "stopping the job"))
+            return bool(self._ask(lambda: bounded(call, CALL_S, "the stop"), "the stop"))
         finally:
             client.shutdown(wait=False)
 
@@ -231,10 +247,27 @@ class Controller:
 
     def _read(self) -> Any:
         if self._reader is None:
-            self._reader = self._iris.low.RemoteClusterClient(
-                self.url, timeout_ms=int(CALL_S * 1000), interceptors=self._interceptors()
-            )
+            self._reader = self._open_stub(self._iris.stub, self.url)
         return self._reader
+
+    def _read_logs(self) -> Any:
+        if self._log_reader is None:
+            from finelog.rpc.logging_connect import LogServiceClientSync
+
+            try:
+                from rigging.connect import proxy_path
+            except ImportError:  # a client of June 2026
+                path = ""
+            else:
+                path = proxy_path(LOG_SERVER)
+            self._log_reader = self._open_stub(LogServiceClientSync, f"{self.url}{path}")
+        return self._log_reader
+
+    def _open_stub(self, kind: Any, address: str) -> Any:
+        return kind(
+            address.rstrip("/"), timeout_ms=int(CALL_S * 1000), interceptors=self._interceptors(),
+            send_compression=None,
+        )  # fmt: skip
 
     def _interceptors(self) -> Sequence[Any]:
         if self._credentials is None:
@@ -252,9 +285,9 @@ class Controller:
             raise troubles.bad_id(job_id, str(error)) from None
 
     def _ask(self, call: Callable[[], T], what: str) -> T | None:
-        """Ask in bounded time; None for NOT_FOUND."""
+        """Ask once, which the stub's own limit bounds; None for NOT_FOUND."""
         try:
-            return bounded(call, CALL_S, what)
+            return call()
         except self._iris.ConnectError as error:
             if error.code is self._iris.Code.NOT_FOUND:
                 return None

@@ -21,6 +21,8 @@ GONE_S = 2.0
 """Where pods cannot be counted, a job is absent when the controller says so twice, so far apart."""
 
 
+WELL_S = 1.0
+"""A controller that was well so recently is not asked for its health again."""
 LOOK_S = 30.0
 """While many jobs are watched, the ranks of one that waits are looked at so often."""
 
@@ -57,6 +59,7 @@ class Iris(Cluster):
         self._controller: Controller | None = None
         self._opening = threading.Lock()
         self._looks: dict[str, Look] = {}
+        self._well_at = 0.0
 
     def observe(self, run: Run) -> Observed:
         """Pack the workspace, compare MarinSkyRL with the image, list the nodes."""
@@ -176,12 +179,20 @@ class Iris(Cluster):
             controller.cancel(ref.native)
 
     def connect(self) -> Controller:
-        """Return the open connection, opening it first where there is none. Raises ClusterError."""
-        from rlaunch_iris.connect import open_controller
+        """Return the open connection, opening it first where there is none. Raises ClusterError.
+
+        One that was opened is asked for its health now and then: the client itself would go on asking a
+        controller that is gone for half an hour.
+        """
+        from rlaunch_iris.connect import check_health, open_controller
 
         with self._opening:
+            now = self.clock.monotonic()
             if self._controller is None:
                 self._controller = open_controller(self._facts)
+            elif now - self._well_at > WELL_S:
+                check_health(self._controller.url)
+            self._well_at = now
             return self._controller
 
     def close(self) -> None:

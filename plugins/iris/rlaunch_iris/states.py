@@ -51,7 +51,7 @@ def read_message(message: str) -> Wait:
 def judge(ref: JobRef, job: JobView, tasks: Sequence[TaskView]) -> Status:
     """Return the status of one job. Without `tasks` the job's own counts stand in."""
     attempt = max((t.attempt for t in tasks), default=None)
-    ranks = tuple(_rank(t, job) for t in tasks)
+    ranks = tuple(map(_rank, tasks))
     counts = dict(Counter(t.state for t in tasks) or job.counts)
     native = {
         "state": job.state, "tasks": counts, "failures": job.failures, "preemptions": job.preemptions,
@@ -135,9 +135,9 @@ def _since(job: JobView, tasks: Sequence[TaskView], wait: Wait) -> str:
     return _time(max(ended, job.submitted_ms))
 
 
-def _rank(task: TaskView, job: JobView) -> Rank:
-    over = task.state not in {"pending", "building", "assigned", "running"}
-    code = task.exit_code if over or job.ended else None
+def _rank(task: TaskView) -> Rank:
+    over = task.state in {"succeeded", "failed"} or bool(task.exit_code)
+    code = task.exit_code if over else None  # a task that was bounced before it ended says 0
     signal = code - 128 if code and 128 < code < 160 else None
     return Rank(task.rank, task.node, task.state, exit_code=code, signal=signal)
 
