@@ -250,11 +250,50 @@ def test_what_only_a_container_or_no_internet_needs_is_dropped():
     assert look(translate(recipe, jupiter(name="other"), JUPITER).body, "extra_env") == extra
 
 
+def test_variables_that_are_no_mapping_are_an_error():
+    """What cannot be read as variables is not rewritten."""
+    assert codes(translate(small(more="extra_env: [A]\n"), IRIS, JUPITER)) == ["env.not-mapping"]
+
+
+def test_twins_at_the_top_are_folded_too():
+    """With or without their plain name, and with the target's rules."""
+    recipe = small(more=(
+        "extra_env: {A: 1, APPTAINERENV_A: 1, APPTAINERENV_B: 2, APPTAINERENV_NCCL_P2P_DISABLE: 1, "
+        "APPTAINERENV_LD_LIBRARY_PATH: /x}\n"
+    ))  # fmt: skip
+    made = translate(recipe, IRIS, JUPITER)
+    assert look(made.body, "extra_env") == {
+        "A": 1, "B": "2", "LD_LIBRARY_PATH": "/opt/openthoughts/envs/rl/lib",
+    }  # fmt: skip
+    assert look(translate(recipe, JUPITER, JUPITER).body, "extra_env.APPTAINERENV_B") == 2
+
+
+def test_a_container_without_a_counterpart_is_taken_away():
+    """Another SLURM cluster that knows no image: the paths go, the variables stay, and a note says so."""
+    recipe = small(
+        more="container: {sif: /e/x.sif, overlays: [/e/o.img], extra_env: {EPDIAG: 1}}\n"
+    )
+    made = translate(recipe, jupiter(name="capella", binds=()), JUPITER)
+    assert look(made.body, "container") == {"extra_env": {"EPDIAG": 1}}
+    assert [found.code for found in made.findings] == ["port.no-image"]
+
+
+def test_what_needs_no_gpus_has_no_geometry():
+    """The toy trainer takes nodes as they are; a cluster without GPUs refuses everything else."""
+    toy = read("entrypoint: rlaunch.smoke\ntrainer: {placement: {policy_num_nodes: 2}}\n")
+    assert translate(toy, IRIS, JUPITER).changes == ()
+    whole = read(SMALL.replace("policy_num_nodes: %d, ", "") % (4, 8, 1))
+    made = translate(whole, IRIS, JUPITER)
+    assert look(made.body, "trainer.placement.policy_num_gpus_per_node") == 8
+    assert codes(made) == ["skyrl.policy-missing"]
+
+
 def test_interface_names_stay_behind():
     """The network of one cluster means nothing on another."""
-    recipe = small(more="extra_env: {NCCL_SOCKET_IFNAME: ib0, NCCL_IB_TIMEOUT: '23'}\n")
-    made = translate(recipe, {**IRIS, "env_rules": {}}, JUPITER)
-    assert look(made.body, "extra_env") == {"NCCL_IB_TIMEOUT": "23"}
+    for head in ("extra_env: %s\n", "container: {extra_env: %s}\n"):
+        recipe = small(more=head % "{NCCL_SOCKET_IFNAME: ib0, NCCL_IB_TIMEOUT: '23'}")
+        made = translate(recipe, {**IRIS, "env_rules": {}}, JUPITER)
+        assert look(made.body, "extra_env") == {"NCCL_IB_TIMEOUT": "23"}
 
 
 def test_a_container_is_made_from_the_targets_profile():

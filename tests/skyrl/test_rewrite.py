@@ -220,6 +220,37 @@ def test_a_written_value_reads_as_itself(value: Any):
     assert same(yaml.safe_load(flow([value])), [value])
 
 
+NAMES = st.sampled_from([
+    "EPDIAG", "NCCL_DEBUG", "NCCL_P2P_DISABLE", "NCCL_SOCKET_IFNAME", "LD_LIBRARY_PATH", "HF_HUB_OFFLINE",
+    "OMP_NUM_THREADS", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "LIBRARY_PATH", "VLLM_USE_V1",
+])  # fmt: skip
+PLAIN = st.one_of(
+    st.integers(-3, 3), st.booleans(), st.none(), st.text(max_size=5), st.just("/e/data1/fr")
+)
+VARIABLES = st.dictionaries(NAMES, PLAIN, max_size=5)
+
+
+@given(inner=VARIABLES, top=VARIABLES, twins=st.booleans(), sif=st.booleans(), order=st.booleans())
+def test_any_block_of_variables_can_be_ported(
+    inner: dict[str, Any], top: dict[str, Any], twins: bool, sif: bool, order: bool
+):
+    """Whatever stands in the two blocks, the text is rewritten, and reads as what was meant."""
+    if twins:
+        inner = {**inner, **{f"APPTAINERENV_{name}": value for name, value in inner.items()}}
+    container = {**({"sif": "/e/x.sif"} if sif else {}), **({"extra_env": inner} if inner else {})}
+    parts: dict[str, Any] = {"container": container, "extra_env": top}
+    parts = {key: value for key, value in parts.items() if value}
+    if order:
+        parts = dict(reversed(parts.items()))
+    body = {"entrypoint": "terminal_bench", **parts, "trainer": {"logger": "console"}}
+    text = yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
+    made = yaml.safe_load(ported(text))
+    assert "container" not in made
+    gone = {"NCCL_P2P_DISABLE", "NCCL_SOCKET_IFNAME", "HF_HUB_OFFLINE"}
+    assert not gone & (made.get("extra_env") or {}).keys()
+    assert ported(text, JUPITER, JUPITER) == text
+
+
 def test_one_is_not_true():
     """Equal for Python is not equal for a recipe."""
     assert not same({"a": 1}, {"a": True})

@@ -69,6 +69,11 @@ class Draft:
         """The source's name, for messages."""
         return str(self.source["name"]) if self.source else "another cluster"
 
+    @property
+    def elsewhere(self) -> bool:
+        """True where the recipe is known to have been written for another cluster."""
+        return self.source is not None and self.source.get("name") != self.target.get("name")
+
     def value(self, key: str) -> Any:
         """Return a key's value as it is now, None where it is absent."""
         return look(self.body, key)

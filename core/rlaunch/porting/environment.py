@@ -18,6 +18,7 @@ OFFLINE = ("HF_DATASETS_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 INSIDE = "/.singularity.d/"
 """Where Apptainer puts the host's libraries inside a container."""
 TWIN = "APPTAINERENV_"
+DROPPED: Any = object()
 _INNER = "container.extra_env"
 _KEEPS = frozenset({"env.not-mapping", "env.not-scalar", "env.twins-differ", "env.refused-here"})
 """Findings that a port must not hide by rewriting what they speak of."""
@@ -51,20 +52,28 @@ def _variables(draft: Draft, section: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _rule(draft: Draft, name: str, value: Any) -> Mapping[str, Any]:
-    """Return the target's own rule for a variable, or what follows from its other facts."""
-    rule = environment.rule_for(name, draft.target.get("env_rules") or {})
-    if rule is not None:
-        return rule
-    if isinstance(value, str) and value.startswith(INSIDE) and not takes_container(draft.target):
-        return {
-            "action": "drop",
-            "reason": "the directory exists inside an Apptainer container only",
-        }
+def _verdict(draft: Draft, name: str, value: Any) -> tuple[Any, str]:
+    """Return a variable's value on the target and the reason of its change, none where it stays.
+
+    The value DROPPED means that the variable has no place there.
+    """
+    rule = environment.rule_for(name, draft.target.get("env_rules") or {}) or {}
+    theirs = environment.rule_for(name, (draft.source or {}).get("env_rules") or {}) or {}
     was_offline = (draft.source or {}).get("egress") is False
+    if rule.get("action") == "drop":
+        return DROPPED, str(rule["reason"])
+    if rule.get("action") == "set":
+        return str(rule["value"]), str(rule["reason"])
+    if isinstance(value, str) and value.startswith(INSIDE) and not takes_container(draft.target):
+        return DROPPED, "the directory exists inside an Apptainer container only"
     if name in OFFLINE and was_offline and draft.target.get("egress") is True:
-        return {"action": "drop", "reason": f"the nodes of `{draft.here}` reach the internet"}
-    return {}
+        return DROPPED, f"the nodes of `{draft.here}` reach the internet"
+    if draft.elsewhere and theirs.get("action") == "set" and theirs.get("value") == value:
+        return DROPPED, f"a fact of `{draft.there}`: {theirs['reason']}"
+    if draft.elsewhere and any(fnmatchcase(name, pattern) for pattern in INTERFACES):
+        return DROPPED, f"it names the network of `{draft.there}`"
+    wish = here.relocated(name, value, draft.target)
+    return (wish.value, wish.reason) if wish else (value, "")
 
 
 def _lift(draft: Draft) -> None:
@@ -85,19 +94,18 @@ def _lift(draft: Draft) -> None:
 
 def _raise(draft: Draft, name: str) -> None:
     key, plain = f"{_INNER}.{name}", name.removeprefix(TWIN)
-    both = {*_variables(draft, _INNER), *_variables(draft, "extra_env")}
-    rule = _rule(draft, plain, draft.value(key))
-    if name != plain and plain in both:
+    top = _variables(draft, "extra_env")
+    value, reason = _verdict(draft, plain, _text(draft.value(key)))
+    if name != plain and plain in {*_variables(draft, _INNER), *top}:
         draft.remove(key, f"folded into `{plain}`: the launcher carries it into the job")
-    elif rule.get("action") == "drop":
-        draft.remove(key, str(rule["reason"]))
-    elif plain in _variables(draft, "extra_env"):
+    elif value is DROPPED:
+        draft.remove(key, reason)
+    elif plain in top:
         draft.remove(key, f"`extra_env.{plain}` stands at the top level and wins", "mechanical")
     else:
-        value, reason = _text(draft.value(key)), "variables stand at the top level, as text"
-        if wish := here.relocated(plain, value, draft.target):
-            value, reason = wish.value, wish.reason
-        draft.move(key, f"extra_env.{plain}", value, reason)
+        draft.move(
+            key, f"extra_env.{plain}", value, reason or "variables stand at the top level, as text"
+        )
 
 
 def _text(value: Any) -> Any:
@@ -110,7 +118,7 @@ def _text(value: Any) -> Any:
 def _container_of_another(draft: Draft) -> None:
     """Replace the image and mounts of another cluster by the target's own, where its profile has any."""
     profile, container = draft.target, draft.value("container")
-    if draft.source is None or draft.source.get("name") == profile.get("name"):
+    if not draft.elsewhere:
         return
     for key in ("sif", "binds", "overlays", "pydeps"):
         written = container.get(key) if isinstance(container, Mapping) else None
@@ -136,26 +144,21 @@ def _judge(draft: Draft, section: str) -> None:
         _one(draft, section, name, plain)
     if draft.value(section) == {} and look(draft.recipe.body, section) not in (None, {}):
         draft.body = removed(draft.body, section)
+        if draft.value("container") == {}:
+            draft.body = removed(draft.body, "container")
 
 
 def _one(draft: Draft, section: str, name: str, plain: str) -> None:
     key = f"{section}.{name}"
-    value = _text(draft.value(key))
-    rule = _rule(draft, plain, value)
-    theirs = (draft.source or {}).get("env_rules", {}).get(plain, {})
-    if rule.get("action") == "drop":
-        draft.remove(key, str(rule["reason"]))
-    elif rule.get("action") == "set":
-        if name == plain and value != rule["value"]:
-            draft.set(key, rule["value"], str(rule["reason"]))
-    elif theirs.get("action") == "set" and theirs.get("value") == value:
-        draft.remove(key, f"a fact of `{draft.there}`: {theirs['reason']}")
-    elif draft.source and any(fnmatchcase(plain, pattern) for pattern in INTERFACES):
-        draft.remove(key, f"it names the network of `{draft.there}`")
+    value, reason = _verdict(draft, plain, _text(draft.value(key)))
+    if name != plain and plain in _variables(draft, section):
+        draft.remove(key, f"folded into `{plain}`: the launcher carries it into the job")
+    elif value is DROPPED:
+        draft.remove(key, reason)
     elif name != plain:
-        draft.move(key, f"{section}.{plain}", value, "the launcher makes the twin itself")
-    elif wish := here.relocated(plain, value, draft.target):
-        draft.set(key, wish.value, wish.reason)
+        draft.move(key, f"{section}.{plain}", value, reason or "the launcher makes the twin itself")
+    elif reason and value != _text(draft.value(key)):
+        draft.set(key, value, reason)
     elif places.absolute(value) and places.foreign(value, draft.target):
         warn(draft, key, value)
 
@@ -171,7 +174,7 @@ def warn(draft: Draft, key: str, path: str) -> None:
 
 def _add(draft: Draft) -> None:
     """Write what the target's profile sets beside the recipe's own variables, where it has any."""
-    if draft.source is None or draft.source.get("name") == draft.target.get("name"):
+    if not draft.elsewhere:
         return
     present = {**_variables(draft, _INNER), **_variables(draft, "extra_env")}
     if not _variables(draft, "extra_env"):

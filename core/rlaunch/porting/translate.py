@@ -61,7 +61,7 @@ def _output(draft: Draft, key: str) -> None:
         return
     if found := retired(value, draft.target):
         draft.set(key, found[1], f"`{found[0]}` is a retired storage root")
-    elif draft.source is not None and draft.source.get("name") != draft.target.get("name"):
+    elif draft.source is not None and draft.elsewhere:
         theirs, ours = (
             places.fixed(str(p.get("storage_root", ""))) for p in (draft.source, draft.target)
         )
