@@ -75,6 +75,24 @@ def test_exit_codes_and_lost_connections(there: There) -> None:
     assert caught.value.transient
 
 
+@pytest.mark.parametrize("kind", ["here", "there"])
+def test_a_scripts_own_lines_stand_above_the_shell(
+    kind: str, there: There, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Variables such as `SBATCH_ACCOUNT`, which win over `#SBATCH` lines, do not reach sbatch."""
+    words = ["env"]
+    if kind == "there":  # as a login shell's start-up files would have set them
+        before = there.shell.run
+        monkeypatch.setattr(there.shell, "run", lambda argv, **k: before(argv, **k, env=LOGIN))
+    for name, value in LOGIN.items():
+        monkeypatch.setenv(name, value)
+    site: Site = Here(Shell()) if kind == "here" else there
+    names = {row.partition("=")[0] for row in site.batch(words).out.splitlines()}
+    assert "SLURM_CONF" in names
+    assert not names & {"SBATCH_ACCOUNT", "SLURM_JOB_ID"}
+
+
+LOGIN = {"SBATCH_ACCOUNT": "other", "SLURM_JOB_ID": "7", "SLURM_CONF": "/etc/slurm/slurm.conf"}
 PARCELS = [
     Parcel("job.sh", 0o700, b"#!/bin/bash\n"),
     Parcel("a b/env.json", 0o600, '{"U": "李"}'.encode()),

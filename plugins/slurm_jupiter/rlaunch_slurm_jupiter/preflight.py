@@ -145,9 +145,8 @@ def _nodes(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
 
 def _taken(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
     script = next(f.content for f in plan.files if f.path == "job.sh")
-    words = (*queries.CLEAN, "LC_ALL=C", "sbatch", "--test-only")
     script = "\n".join(row for row in script.split("\n") if not row.startswith("#SBATCH --chdir"))
-    done = site.run(words, stdin=script, timeout=60)
+    done = site.batch(("sbatch", "--test-only"), stdin=script, timeout=60)
     if done.code == 0:
         if match := re.search(r"to start at (\S+)", done.err + done.out):
             yield Finding(

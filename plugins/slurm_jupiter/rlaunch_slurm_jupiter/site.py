@@ -44,6 +44,12 @@ class Site(ABC):
         return self.shell.run(argv, stdin=stdin, timeout=timeout)
 
     @abstractmethod
+    def batch(
+        self, argv: Sequence[str], *, stdin: str | None = None, timeout: float = 60.0
+    ) -> Done:
+        """Run sbatch without the variables that stand above a script's own `#SBATCH` lines."""
+
+    @abstractmethod
     def put(self, root: str, parcels: Iterable[Parcel]) -> None:
         """Write files below `root`, which is made, mode 0700. Raises ClusterError."""
 
@@ -58,6 +64,14 @@ class Site(ABC):
 
 class Here(Site):
     """This machine is a login node."""
+
+    def batch(
+        self, argv: Sequence[str], *, stdin: str | None = None, timeout: float = 60.0
+    ) -> Done:
+        kept = {
+            k: v for k, v in os.environ.items() if k == "SLURM_CONF" or not k.startswith(_ABOVE)
+        }
+        return self.shell.run(argv, stdin=stdin, timeout=timeout, env=kept)
 
     def put(self, root: str, parcels: Iterable[Parcel]) -> None:
         try:
@@ -107,6 +121,13 @@ def _listed(wanted: str) -> list[Path]:
         return []
 
 
+_ABOVE = ("SBATCH_", "SLURM_", "SALLOC_")
+"""`SBATCH_ACCOUNT` and its like win over the script; `SLURM_*` of a job that rlaunch runs in leak into
+the new one."""
+_BATCH = (
+    "for n in $(env | sed -n 's/^\\(S\\(BATCH\\|LURM\\|ALLOC\\)_[A-Z0-9_]*\\)=.*/\\1/p'); do "
+    '[ "$n" = SLURM_CONF ] || unset "$n"; done; exec "$@"'
+)
 _CAT = (
     'n=$1; shift; show() { [ -f "$1" ] && printf "\\001%s\\n" "$1" && head -c "$n" "$1"; }; '
     'for p do case $p in */\\*) for f in "${p%\\*}"*; do show "$f"; done;; *) show "$p";; esac; done; :'
@@ -126,6 +147,11 @@ class There(Site):
     def __init__(self, shell: Shell, host: str) -> None:
         super().__init__(SshShell(shell, host))
         self.host = host
+
+    def batch(
+        self, argv: Sequence[str], *, stdin: str | None = None, timeout: float = 60.0
+    ) -> Done:
+        return self.run(("sh", "-c", _BATCH, "sh", *argv), stdin=stdin, timeout=timeout)
 
     def put(self, root: str, parcels: Iterable[Parcel]) -> None:
         text = base64.b64encode(pack(parcels)).decode("ascii")

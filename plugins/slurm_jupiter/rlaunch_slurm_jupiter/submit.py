@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
+from threading import Thread
 
 from rlaunch.cluster import Report
 from rlaunch.errors import ClusterError
@@ -21,7 +23,6 @@ TRANSIENT = (
     "Zero Bytes were",
 )
 """What sbatch says when it does not know whether the job was taken."""
-SBATCH = (*queries.CLEAN, "LC_ALL=C")
 
 
 def submit_plan(
@@ -34,7 +35,7 @@ def submit_plan(
     """
     run, native = plan.run, plan.native
     root = run.paths.run_dir
-    if site.cat([f"{root}/plan.json"], 1):
+    if site.cat([f"{root}/job.sh"], 1):
         raise ClusterError.of(
             "slurm_jupiter.run-exists", f"the run directory `{root}` holds a run already", place=root,
             hint="make a new plan: a run id is used once",
@@ -46,26 +47,51 @@ def submit_plan(
         site.put(run.paths.artifacts, _artifacts(plan))
     site.put(root, _parcels(plan, secrets, run.paths.artifacts == root))
     report(f"submitting {native['links']} job(s) from {root}")
+    # The plan is for people and costs as much as an sbatch; it is written while sbatch waits for SLURM.
+    aside = Thread(target=_write_plan, args=(site, plan, report))
+    aside.start()
+    try:
+        jobs = _send(site, plan)
+    finally:
+        aside.join()
+    return JobRef(run.cluster, "+".join(jobs), run.id)
+
+
+def _write_plan(site: Site, plan: Plan, report: Report) -> None:
+    from rlaunch.documents import plan_to_json
+
+    text = json.dumps(plan_to_json(plan), ensure_ascii=False, separators=(",", ":"))
+    try:
+        site.put(
+            plan.run.paths.run_dir,
+            [Parcel("plan.json", 0o600, f"{text}\n".encode("utf-8", "surrogateescape"))],
+        )
+    except ClusterError as error:  # the job does not need it
+        report(f"the plan was not written into the run directory: {error}")
+
+
+def _send(site: Site, plan: Plan) -> list[str]:
+    """Call sbatch for every link; return the job ids."""
     jobs: list[str] = []
-    for link in range(1, native["links"] + 1):
+    for link in range(1, plan.native["links"] + 1):
         try:
             jobs.append(_sbatch(site, plan, link, jobs[-1] if jobs else None))
         except ClusterError:
             if jobs:
                 site.run(("scancel", *jobs), timeout=30)
             raise
-    return JobRef(run.cluster, "+".join(jobs), run.id)
+    return jobs
 
 
 def link_argv(plan: Plan, link: int, after: str | None) -> tuple[str, ...]:
     """Return the command of one link: the plan's own, with its number and what it waits for."""
     program, *options, script = plan.native["argv"]
     wait = [f"--dependency=afterany:{after}"] if after else []
-    return (*SBATCH, program, *options, *wait, script, str(link))
+    return (program, *options, *wait, script, str(link))
 
 
 def _sbatch(site: Site, plan: Plan, link: int, after: str | None) -> str:
-    done = site.run(link_argv(plan, link, after), timeout=120)
+    done = site.batch(link_argv(plan, link, after), timeout=120)
     job = queries.read_submitted(done.out) if done.code == 0 else None
     if job is not None:
         return job
@@ -103,8 +129,6 @@ def refused(done: Done, tool: str) -> ClusterError:
 
 
 def _parcels(plan: Plan, secrets: Mapping[str, str], artifacts: bool) -> Iterator[Parcel]:
-    from rlaunch.documents import plan_to_json
-
     for file in plan.files:
         yield Parcel(file.path, file.mode, file.content.encode("utf-8", "surrogateescape"))
     for secret in plan.secret_files:
@@ -112,18 +136,23 @@ def _parcels(plan: Plan, secrets: Mapping[str, str], artifacts: bool) -> Iterato
         yield Parcel(secret.path, secret.mode, json.dumps(values).encode())
     if artifacts:
         yield from _artifacts(plan)
-    document = json.dumps(plan_to_json(plan), ensure_ascii=False, separators=(",", ":"))
-    yield Parcel("plan.json", 0o600, f"{document}\n".encode("utf-8", "surrogateescape"))
 
 
 def _artifacts(plan: Plan) -> Iterator[Parcel]:
-    from rlaunch import zipapps
-
     for artifact in plan.artifacts:
-        data = zipapps.build(artifact.path)
-        if hashlib.sha256(data).hexdigest() != artifact.sha256:
+        data, digest = _built(artifact.path)
+        if digest != artifact.sha256:
             raise ClusterError.of(
                 "slurm_jupiter.artifact-changed", f"`{artifact.path}` is not the one that was planned",
                 place=artifact.path, hint="make the plan again: the installed rlaunch has changed since",
             )  # fmt: skip
         yield Parcel(artifact.path, 0o600, data)
+
+
+@cache
+def _built(name: str) -> tuple[bytes, str]:
+    """Return a zipapp and its digest, built once for all runs of this process."""
+    from rlaunch import zipapps
+
+    data = zipapps.build(name)
+    return data, hashlib.sha256(data).hexdigest()
