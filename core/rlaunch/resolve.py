@@ -5,29 +5,22 @@ Order, for every plane: command line > recipe > `rlaunch.toml` > cluster profile
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rlaunch import env as environment
 from rlaunch import identity
+from rlaunch.draft import LABEL, NAME_LIMIT, PATHS, Draft, fill_paths, label, strings
 from rlaunch.layers import Layered
-from rlaunch.model import Context, Finding, Paths, Recipe, Request, Run, Setting
+from rlaunch.model import Context, Finding, Recipe, Request, Run
 from rlaunch.porting import here
-from rlaunch.settings import SETTINGS
 from rlaunch.skyrl import geometry, ledger, overrides
-
-LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z")
-NAME_LIMIT = 54
-"""Characters of a run's name: with `-` and eight hex digits it stays a DNS label of 63."""
 
 _LEAKS = frozenset({"env.refused", "env.secret-literal"})
 """Codes that mean: somebody's credential stands in what was written."""
 
 _NOT_SHOWN = ("env", "env_rules", "reasons", "unsupported", "name", "plugin", "proposals")
-_PATHS = ("python", "run_dir", "storage_root", "data_root", "artifacts_dir", "rendezvous_dir")
 
 
 class Resolution(NamedTuple):
@@ -37,61 +30,9 @@ class Resolution(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-def label(text: str, limit: int = NAME_LIMIT) -> str:
-    """Make a DNS label of any text; a long one keeps its beginning and gets a hash."""
-    slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "run"
-    if len(slug) <= limit:
-        return slug
-    digest = hashlib.sha256(text.encode()).hexdigest()[:6]
-    return f"{slug[: limit - 7].rstrip('-')}-{digest}"
-
-
-def strings(text: str | None) -> tuple[str, ...] | None:
-    """Read a JSON list of strings; None stays None. Raises ValueError for anything else."""
-    if text is None:
-        return None
-    items = json.loads(text)
-    if not isinstance(items, list) or not all(isinstance(i, str) and i for i in items):
-        raise ValueError(text)
-    return tuple(items)
-
-
-class _Work:
-    """Collects provenance and findings on the way to a run."""
-
-    def __init__(
-        self, recipe: Recipe, request: Request, layered: Layered, context: Context
-    ) -> None:
-        self.recipe, self.request, self.layered, self.context = recipe, request, layered, context
-        self.profile = layered.profile
-        self.findings: list[Finding] = []
-        self.provenance: dict[str, Setting] = {}
-
-    def say(self, code: str, message: str, place: str, hint: str) -> None:
-        self.findings.append(Finding("error", code, message, place, hint))
-
-    def source(self, name: str) -> str:
-        if name in self.layered.sources:
-            return self.layered.sources[name]
-        written = name in self.profile.model_fields_set
-        return f"profile {self.profile.name}" if written else "default"
-
-    def note(self, name: str, value: Any, source: str = "", reason: str = "") -> Any:
-        source = source or self.source(name)
-        if not reason and source.startswith("profile"):
-            reason = self.profile.reasons.get(name, "")
-        self.provenance[name] = Setting(value, source, reason)
-        return value
-
-    def flag(self, name: str) -> str:
-        return self.request.flags.get(
-            name, SETTINGS[name].flag if name in SETTINGS else f"--set {name}"
-        )
-
-
 def resolve(recipe: Recipe, request: Request, layered: Layered, context: Context) -> Resolution:
     """Decide everything. Never raises for what a user wrote: faults are findings."""
-    work = _Work(recipe, request, layered, context)
+    work = Draft(recipe, request, layered, context)
     work.findings.extend(ledger.check_keys(recipe))
     body = _override(work)
     model = _model(work, body)
@@ -127,7 +68,7 @@ def _under(
     return {name: values[name] for name in names}
 
 
-def _override(work: _Work) -> Mapping[str, Any]:
+def _override(work: Draft) -> Mapping[str, Any]:
     """Return the recipe's body as the overrides leave it; a bad override is a finding."""
     parsed = []
     for text in work.request.overrides:
@@ -150,7 +91,7 @@ def _override(work: _Work) -> Mapping[str, Any]:
     return body
 
 
-def _model(work: _Work, body: Mapping[str, Any]) -> str | None:
+def _model(work: Draft, body: Mapping[str, Any]) -> str | None:
     if work.request.model_path:
         return str(work.note("model_path", work.request.model_path, "command line"))
     found: Any = body
@@ -168,7 +109,7 @@ def _model(work: _Work, body: Mapping[str, Any]) -> str | None:
 
 
 def _dataset(
-    work: _Work, name: str, text: str | None, body: Mapping[str, Any]
+    work: Draft, name: str, text: str | None, body: Mapping[str, Any]
 ) -> tuple[str, ...] | None:
     try:
         typed = strings(text)
@@ -195,7 +136,7 @@ def _dataset(
     return tuple(str(item) for item in work.note(name, list(written or ()), "recipe"))
 
 
-def _nodes(work: _Work, body: Mapping[str, Any]) -> int | None:
+def _nodes(work: Draft, body: Mapping[str, Any]) -> int | None:
     typed = work.layered.launch.get("nodes")
     budget = geometry.budget(body, work.profile.gpus_per_node, typed)
     for finding in budget.findings:
@@ -210,7 +151,7 @@ def _nodes(work: _Work, body: Mapping[str, Any]) -> int | None:
     return int(work.note("nodes", budget.nodes, "derived", "computed from the recipe's placement"))
 
 
-def _name(work: _Work) -> str | None:
+def _name(work: Draft) -> str | None:
     typed = work.layered.launch.get("name")
     if typed is None:
         stem = work.recipe.path.replace("\\", "/").rpartition("/")[2].rpartition(".")[0]
@@ -229,7 +170,7 @@ def _name(work: _Work) -> str | None:
     return str(work.note("name", typed, work.layered.sources["name"]))
 
 
-def _stray(work: _Work) -> None:
+def _stray(work: Draft) -> None:
     """Say once that credentials of the operator's shell stay there."""
     stray = sorted(n for n in work.context.present if environment.refused(n))
     if stray:
@@ -243,48 +184,8 @@ def _stray(work: _Work) -> None:
         )
 
 
-def _paths(work: _Work, run_id: str, name: str) -> tuple[Paths, str]:
-    c, profile = work.context, work.profile
-    known = {
-        "state": c.state,
-        "home": c.home,
-        "user": c.user,
-        "run": run_id,
-        "name": name,
-        "python": c.python,
-        "workspace": c.workspace.root,
-    }
-
-    def fill(field: str) -> str:
-        text = str(getattr(profile, field))
-        for word, value in known.items():
-            text = text.replace("{" + word + "}", value)
-        text = f"{c.home}{text[1:]}" if text.startswith("~/") else text
-        work.note(field, text)
-        return text
-
-    known["run_dir"] = fill("run_dir")
-    python, data, artifacts = fill("python"), fill("data_root"), fill("artifacts_dir")
-    storage, rendezvous = fill("storage_root").rstrip("/"), fill("rendezvous_dir").rstrip("/")
-    if "rendezvous_dir" in work.layered.sources:
-        rendezvous = work.note(
-            "rendezvous_dir", f"{rendezvous}/{run_id}", reason="a fresh sub-path"
-        )
-    for root in profile.retired_roots:
-        for field, path in (("rendezvous_dir", rendezvous), ("storage_root", storage)):
-            if path.startswith(root.root):
-                work.say(
-                    "core.retired-root",
-                    f"`{root.root}` is retired: {root.reason}",
-                    work.flag(field),
-                    f"leave `{field}` out: the profile's root is `{profile.storage_root}`",
-                )
-    storage = storage if run_id in storage.split("/") else f"{storage}/{run_id}"
-    return Paths(known["run_dir"], rendezvous, storage, data, artifacts), python
-
-
 def _assemble(
-    work: _Work,
+    work: Draft,
     *,
     model: str,
     data: tuple[str, ...],
@@ -295,12 +196,12 @@ def _assemble(
 ) -> Run:
     profile, context, launch = work.profile, work.context, work.layered.launch
     run_id = f"{name}-{context.run_id}"
-    paths, python = _paths(work, run_id, name)
+    paths, python = fill_paths(work, run_id, name)
     facts = profile.facts()
     plain = {
         field: work.note(field, facts[field])
         for field in type(profile).model_fields
-        if field not in (*_PATHS, *_NOT_SHOWN)
+        if field not in (*PATHS, *_NOT_SHOWN)
     }
     if "skyrl_ref" in launch:
         work.note("skyrl_ref", launch["skyrl_ref"])

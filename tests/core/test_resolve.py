@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlaunch import recipes, resolve
+from rlaunch import draft, recipes, resolve
 from rlaunch.errors import RlaunchError
 from rlaunch.layers import lay
 from rlaunch.model import Context, Request, Workspace
@@ -102,14 +102,14 @@ def test_the_name_of_the_job():
 @given(st.text(), st.integers(8, 54))
 def test_a_label_is_always_a_dns_label(text: str, limit: int):
     """Whatever the text, its label is one, and never longer than asked."""
-    label = resolve.label(text, limit)
-    assert resolve.LABEL.match(label)
+    label = draft.label(text, limit)
+    assert draft.LABEL.match(label)
     assert len(label) <= limit
 
 
 def test_long_names_keep_apart():
     """Two long names with one beginning get two labels."""
-    assert resolve.label("x" * 99 + "a") != resolve.label("x" * 99 + "b")
+    assert draft.label("x" * 99 + "a") != draft.label("x" * 99 + "b")
 
 
 @pytest.mark.parametrize("text", ["d", "{}", '"d"', "[1]", '["a", 2]', '[""]', "["])
