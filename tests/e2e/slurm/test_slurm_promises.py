@@ -4,12 +4,10 @@ long submitting takes beside sbatch alone."""
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -152,34 +150,3 @@ def test_sbatch_reads_what_was_written(kit: Kit, name: str, folder: str) -> None
     finally:
         kit.cluster.stop(ref)
     assert kit.status(ref).state is State.KILLED
-
-
-@pytest.mark.e2e
-def test_submitting_costs_little_more_than_sbatch(kit: Kit) -> None:
-    """A hundred plans in one process cost at most half as much again as sbatch of the same files."""
-    profile = {**kit.run.profile, "sbatch": ["--hold"]}
-    command = kit.job("0").command
-    plans = []
-    for number in range(100):
-        run_id = f"many-{number:08x}"
-        paths = kit.run.paths._replace(run_dir=f"{kit.bench.tmp}/many/{run_id}")
-        run = kit.run._replace(id=run_id, name="many", paths=paths, profile=profile)
-        plans.append(kit.plan(run, command))
-    begin = time.perf_counter()
-    refs = [kit.submit(plan) for plan in plans]
-    ours = time.perf_counter() - begin
-    jobs = [ref.native for ref in refs]
-    begin = time.perf_counter()
-    for plan in plans:
-        words = [*plan.native["argv"], "1"]
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
-        jobs.append(done.stdout.strip())
-    raw = time.perf_counter() - begin
-    subprocess.run(["scancel", *jobs], check=True)
-    print(json.dumps({"ours_ms": ours * 10, "sbatch_ms": raw * 10, "ratio": ours / raw}))
-    assert ours <= 1.5 * raw, f"{ours * 10:.1f} ms and {raw * 10:.1f} ms a run"
-    cpu = time.process_time()
-    seen = kit.cluster.status(refs)
-    cpu = time.process_time() - cpu
-    assert {s.state for s in seen.values()} == {State.KILLED}
-    assert cpu < 0.2
