@@ -9,6 +9,7 @@ import pytest
 
 from rlaunch import checking, discovery, documents, flow, render
 from rlaunch.model import Context, Finding, Request, Workspace
+from rlaunch.porting import porter
 from rlaunch.secrets import Keyring
 from rlaunch.testing.fakes import FakeClock, FakeShell
 
@@ -186,3 +187,55 @@ def test_a_recipe_is_checked(cluster: str, shared_recipes: Path, world: flow.Wor
         paths = [str(shared_recipes / f"{name}.yaml") for name in names]
         for name, checked in zip(names, checking.check(bench, paths), strict=True):
             assert split(checked.findings, checked.nodes) == EXPECTED[name].told[cluster], name
+
+
+TP = "generator.inference_engine_tensor_parallel_size"
+DCP = "generator.inference_engine_decode_context_parallel_size"
+GEOMETRY = "port.geometry"  # 28 GPUs: whole nodes of 4, not of 8
+PORTS: dict[str, tuple[str, str, tuple[str, ...], frozenset[str]]] = {
+    "iris_2node_qwen3_coder_30b_r3decentral_SMOKE": (
+        "iris", "slurm_jupiter", (), frozenset({"skyrl.policy-world"}),  # 8 GPUs need `--num-nodes 2`
+    ),
+    "iris_56GPU_seqnorm_tis": ("iris", "slurm_jupiter", (), frozenset({UPLOAD})),
+    "iris_8node_qwen3_30b_a3b_131k_cp_dcp2_r3": ("iris", "slurm_jupiter", (TP, DCP), frozenset({UPLOAD})),
+    "iris_grid_30b_EP8_FSDP2_CP2": ("iris", "slurm_jupiter", (TP, DCP), frozenset({UPLOAD})),
+    "iris_smoke_seqnorm_tis": ("iris", "slurm_jupiter", (), frozenset()),
+    "jupiter_16node_qwen3_30b_a3b_131k_cp_dcp_r3": ("slurm_jupiter", "iris", (), frozenset()),
+    "jupiter_24GPU_qwen3_coder_30b_a3b": ("slurm_jupiter", "iris", (), frozenset()),
+    "jupiter_56GPU_seqnorm_tis": ("slurm_jupiter", "iris", (), frozenset()),
+    "odd_28GPU_distill_glm46_teacher": ("slurm_jupiter", "iris", (), frozenset({GEOMETRY})),
+    "odd_beam_logger_list": ("slurm_jupiter", "iris", (), frozenset({GEOMETRY})),
+}  # fmt: skip
+"""Recipe -> from, to, accepted keys, and the errors of the port or of `check` on what came out."""
+
+
+def test_a_ported_recipe_passes_or_says_why(shared_recipes: Path, world: flow.World):
+    """Between the shipped profiles, each saved recipe comes out good, or with the findings it deserves."""
+    assert PORTS.keys() == EXPECTED.keys()
+    for name, (source, target, accept, errors) in PORTS.items():
+        if {source, target} <= set(INSTALLED):
+            path = str(shared_recipes / f"{name}.yaml")
+            ported = porter.port(world, path, source, target, accept=accept)
+            found = {f.code for f in ported.findings if f.level == "error"}
+            assert found == errors, name
+            assert (ported.text is None) is (GEOMETRY in errors), name
+
+
+def test_a_recipe_comes_back_as_it_went(shared_recipes: Path, world: flow.World, tmp_path: Path):
+    """There and back between shipped profiles are the same lines, but for one run's path and split engines."""
+    for name, (source, target, accept, errors) in PORTS.items():
+        if source != "iris" or not {source, target} <= set(INSTALLED) or GEOMETRY in errors:
+            continue
+        path = shared_recipes / f"{name}.yaml"
+        there = porter.port(world, str(path), source, target, accept=accept)
+        halfway = tmp_path / path.name
+        halfway.write_text(there.text or "", encoding="utf-8")
+        back = porter.port(world, str(halfway), target, source).text or ""
+        was, now = (sorted(text.splitlines()) for text in (path.read_text(encoding="utf-8"), back))
+        lost = {line.strip().partition(":")[0] for line in was if line not in now}
+        split = (
+            {key.rpartition(".")[2] for key in (TP, DCP, "x.num_inference_engines")}
+            if accept
+            else set()
+        )
+        assert lost == {"trials_dir"} | split, name

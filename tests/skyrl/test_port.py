@@ -253,6 +253,9 @@ def test_what_only_a_container_or_no_internet_needs_is_dropped():
 def test_variables_that_are_no_mapping_are_an_error():
     """What cannot be read as variables is not rewritten."""
     assert codes(translate(small(more="extra_env: [A]\n"), IRIS, JUPITER)) == ["env.not-mapping"]
+    assert codes(translate(small(more="extra_env: {A: [1]}\n"), IRIS, JUPITER)) == [
+        "env.not-scalar"
+    ]
 
 
 def test_twins_at_the_top_are_folded_too():

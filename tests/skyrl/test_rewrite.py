@@ -251,6 +251,21 @@ def test_any_block_of_variables_can_be_ported(
     assert ported(text, JUPITER, JUPITER) == text
 
 
+@pytest.mark.parametrize("number", [1e-6, 1e16, -1.5e300, 0.1, float("inf"), float("-inf")])
+def test_numbers_with_exponents_stay_numbers(number: float):
+    """`1e-06` is text in YAML 1.1; what is written here is a number."""
+    assert yaml.safe_load(f"k: {scalar(number)}") == {"k": number}
+
+
+def test_what_reads_differently_is_refused():
+    """The text is read again: a change that it does not have is never let through."""
+    recipe = recipes.parse(COMMENTED.encode(), "r.yaml")
+    with pytest.raises(RecipeError, match="read again, it says something else"):
+        rewrite(COMMENTED, recipe, {**recipe.body, "more": 1}, ())
+    with pytest.raises(RecipeError, match="half-way it is no YAML"):
+        rewrite(": [", recipe, recipe.body, ())
+
+
 def test_one_is_not_true():
     """Equal for Python is not equal for a recipe."""
     assert not same({"a": 1}, {"a": True})

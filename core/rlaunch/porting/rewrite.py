@@ -44,6 +44,8 @@ def rewrite(text: str, recipe: Recipe, body: Mapping[str, Any], changes: Iterabl
 
     Raises RecipeError `port.rewrite` where a key cannot be changed in place.
     """
+    import yaml
+
     made = [change for change in changes if change.action != "keep"]
     try:
         for step in (_replace, _raise, _append):
@@ -53,6 +55,8 @@ def rewrite(text: str, recipe: Recipe, body: Mapping[str, Any], changes: Iterabl
         raise _refusal(recipe, str(error)) from error
     except RecipeError as error:
         raise _refusal(recipe, error.findings[0].message) from error
+    except yaml.YAMLError as error:
+        raise _refusal(recipe, "half-way it is no YAML") from error
     if not same(again.body, body):
         raise _refusal(recipe, "read again, it says something else")
     return text
