@@ -222,7 +222,7 @@ def test_a_ported_recipe_passes_or_says_why(shared_recipes: Path, world: flow.Wo
 
 
 def test_a_recipe_comes_back_as_it_went(shared_recipes: Path, world: flow.World, tmp_path: Path):
-    """There and back between shipped profiles are the same lines, but for one run's path and split engines."""
+    """There and back are the same lines, but for the path of one run and engines that were split."""
     for name, (source, target, accept, errors) in PORTS.items():
         if source != "iris" or not {source, target} <= set(INSTALLED) or GEOMETRY in errors:
             continue
