@@ -62,6 +62,7 @@ def test_unknown_word() -> None:
         (("running",) * 4, "", State.RUNNING, ""),
         (("running", "building"), "", State.STARTING, "1 of 2 ranks run"),
         (("running", "succeeded"), "", State.RUNNING, ""),
+        (("succeeded", "succeeded"), "", State.RUNNING, ""),
         (("building",) * 2, "", State.STARTING, ""),
         (("building",) * 2, FULL, State.WAITING, "kueue: couldn't assign flavors"),
         (("building",) * 2, GATE + "Kueue workload for 'x' not found yet; waiting for Kueue to create or "

@@ -17,6 +17,8 @@ from typing import Any
 
 SERVER = str(Path(__file__).with_name("iris_server.py"))
 START_S = 60.0
+OPERATORS = ("AWS_", "R2_", "CW_", "IRIS_", "HF_TOKEN", "WANDB_")
+"""What the operator's shell has and a cluster has not: tasks inherit the controller's environment."""
 
 
 class Controller:
@@ -44,9 +46,7 @@ def serve(
 ) -> Iterator[Controller]:
     """Start a controller with a home of its own; `env` is what this cluster puts into every task."""
     folder = tempfile.mkdtemp(prefix="rl-iris-")
-    clean = {
-        k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "R2_", "CW_", "IRIS_"))
-    }
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(OPERATORS)}
     whole = {**clean, "HOME": folder, "TMPDIR": folder, "PYTHONWARNINGS": "ignore", **(env or {})}
     with Path(folder, "log").open("wb") as log:
         child = subprocess.Popen(

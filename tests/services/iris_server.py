@@ -138,8 +138,7 @@ class Pods:
         from iris.cluster.platforms.k8s.types import K8sResource
 
         for pod in self.of(job):
-            key = (K8sResource.PODS.plural, pod["metadata"]["name"])
-            self.k8s._resources.pop(key, None)
+            self.k8s.delete(K8sResource.PODS, pod["metadata"]["name"], force=True)
 
     def fail(self, job: str) -> None:
         """The driver of rank 0 exits 3."""
@@ -174,7 +173,7 @@ def serve_kubernetes(path: str) -> None:
         cpu_millicores=128000, memory_bytes=2048 * 1024**3, gpu_count=8,
         ephemeral_storage_bytes=28 * 1024**4,
     )  # fmt: skip
-    k8s.add_node_pool("h100-8x", node_count=4, labels=POOL, resources=shape)
+    k8s.add_node_pool("h100-8x", node_count=8, labels=POOL, resources=shape)
     auth = create_controller_auth(None, cluster_name="fake-k8s")
     logs = build_log_stack(
         log_service_address="", local_log_dir=folder / "log", host="127.0.0.1",

@@ -64,7 +64,8 @@ def load() -> SimpleNamespace:
             raise troubles.client_broken(error) from error
     return SimpleNamespace(
         high=high, types=types, stub=ControllerServiceClientSync, constraints=constraints,
-        jobs=job_pb2, rpc=controller_pb2, Code=Code, ConnectError=ConnectError, Duration=Duration, date=version.client_revision_date(),
+        jobs=job_pb2, rpc=controller_pb2, Code=Code, ConnectError=ConnectError, Duration=Duration,
+        date=version.client_revision_date(),
         generation="B" if hasattr(high.IrisClient, "cancel_job") else "A",
     )  # fmt: skip
 

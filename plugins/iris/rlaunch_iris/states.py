@@ -97,7 +97,7 @@ def _live(job: JobView, tasks: Sequence[TaskView]) -> Wait:
     counts = Counter(t.state for t in tasks) if tasks else Counter(job.counts)
     total = sum(counts.values())
     up = counts["running"] + counts["succeeded"]
-    if total and up == total and counts["running"]:
+    if total and up == total:
         return Wait(State.RUNNING, "")
     if up:
         return Wait(State.STARTING, f"{up} of {total} ranks run")
