@@ -17,6 +17,8 @@ KEY = "trainer.placement.policy_num_gpus_per_node"
 class Anywhere(Profile):
     """Nodes of any size on which every path may exist, with internet and all keys."""
 
+    sif: str | None = None
+    """There may be containers."""
     binds: tuple[str, ...] = ("",)
     """Read by the rules of paths: below nothing lies everything."""
 

@@ -52,6 +52,14 @@ def test_a_good_recipe_is_ok_wherever_it_lies(rl: Rl, write: Callable[[str, str]
     )
 
 
+def test_no_cluster_means_no_questions_about_one(rl: Rl, write: Callable[[str, str], str]):
+    """Containers, paths, keys and the internet are a cluster's; without one nothing is said of them."""
+    more = "container: {sif: /e/x.sif}\nextra_env: {A: /e/data1/x}\n"
+    path = write("free.yaml", GOOD.replace("logger: console", "logger: wandb") + more)
+    said = rl("check", "--json", path)
+    assert {found["code"] for found in said.document["recipes"][0]["findings"]} == {"core.stand-in"}
+
+
 def test_one_error_is_exit_3(rl: Rl, write: Callable[[str, str], str]):
     """The bad one is named with its line, and the good one is judged all the same."""
     bad, good = write("bad.yaml", BAD), write("good.yaml", GOOD)

@@ -33,18 +33,13 @@ def translate(draft: Draft) -> None:
     draft.findings.extend(f for f in gathered.findings if f.code in _KEEPS)
     if any(found.code == "env.not-mapping" for found in gathered.findings):
         return
-    if takes_container(draft.target):
+    if here.takes_container(draft.target):
         _container_of_another(draft)
     else:
         _lift(draft)
     for section in (_INNER, "extra_env"):
         _judge(draft, section)
     _add(draft)
-
-
-def takes_container(profile: Mapping[str, Any]) -> bool:
-    """Tell whether recipes of a cluster may have a `container` block."""
-    return "sif" in profile
 
 
 def _variables(draft: Draft, section: str) -> Mapping[str, Any]:
@@ -64,7 +59,11 @@ def _verdict(draft: Draft, name: str, value: Any) -> tuple[Any, str]:
         return DROPPED, str(rule["reason"])
     if rule.get("action") == "set":
         return str(rule["value"]), str(rule["reason"])
-    if isinstance(value, str) and value.startswith(INSIDE) and not takes_container(draft.target):
+    if (
+        isinstance(value, str)
+        and value.startswith(INSIDE)
+        and not here.takes_container(draft.target)
+    ):
         return DROPPED, "the directory exists inside an Apptainer container only"
     if name in OFFLINE and was_offline and draft.target.get("egress") is True:
         return DROPPED, f"the nodes of `{draft.here}` reach the internet"
@@ -81,8 +80,7 @@ def _lift(draft: Draft) -> None:
     if "container" not in draft.body:
         return
     container = draft.value("container")
-    why = (draft.target.get("unsupported") or {}).get("container")
-    why = why or f"`{draft.here}` runs no container of the recipe's"
+    why = here.no_container(draft.target)
     for key in container if isinstance(container, Mapping) else ():
         if key != "extra_env":
             draft.remove(f"container.{key}", why)
@@ -139,7 +137,7 @@ def _container_of_another(draft: Draft) -> None:
 def _judge(draft: Draft, section: str) -> None:
     for name in _variables(draft, section):
         plain = name.removeprefix(TWIN)
-        if "." in name or (name != plain and takes_container(draft.target)):
+        if "." in name or (name != plain and here.takes_container(draft.target)):
             continue
         _one(draft, section, name, plain)
     if draft.value(section) == {} and look(draft.recipe.body, section) not in (None, {}):

@@ -25,6 +25,19 @@ DUMPS = (
 _OFFLINE = {"offline", "disabled", "dryrun"}
 
 
+def takes_container(profile: Mapping[str, Any]) -> bool:
+    """Tell whether a cluster starts runs in an image of the recipe's: its profile has the field `sif`."""
+    return "sif" in profile
+
+
+def no_container(profile: Mapping[str, Any]) -> str:
+    """Return why a recipe's `container` block is not used here; empty where it is, or nobody knows."""
+    if not profile or takes_container(profile):
+        return ""
+    why = (profile.get("unsupported") or {}).get("container")
+    return str(why or f"`{profile.get('name', '')}` runs no container of the recipe's")
+
+
 class Wish(NamedTuple):
     """A key and the value that it has to have here."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rlaunch.model import Entry, Finding, Recipe, Run
+from rlaunch.porting import here
 from rlaunch.skyrl import entrypoints
 from rlaunch.skyrl.derive import Derived
 from rlaunch.skyrl.emit import SECTIONS, Emitted, leaves
@@ -195,6 +196,8 @@ class _Books:
             return Entry(key, "setting", f"python -m {entrypoints.module(str(value))}")
         head = key.partition(".")[0]
         why = (self.run.profile.get("unsupported") or {}).get(head)
+        if head == "container":
+            why = here.no_container(self.run.profile)
         if why:
             return Entry(key, "dropped", f"no-{head}-here: {why}")
         if value is None or value == {}:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rlaunch.codes import rule
+from rlaunch.porting.here import no_container
 from rlaunch.skyrl.case import Case, Fault
 from rlaunch.skyrl.derive import ADAPTED, retired
 from rlaunch.skyrl.tree import look
@@ -64,6 +65,16 @@ def recipes_of_other_clusters_are_adapted(case: Case) -> Iterator[Fault]:
             message = f"`{item.key}` is `{item.value}` instead of `{written}`: {why}"
             hint = f"`--skyrl_override {item.key}=VALUE` sets another one"
             yield Fault(item.key, message, "" if item.key.startswith("terminal_bench") else hint)
+
+
+@rule("skyrl.no-container", level="note")
+def containers_are_used_where_there_are_any(case: Case) -> Iterator[Fault]:
+    """The recipe has a `container` block, and the cluster starts no images of recipes.
+
+    Image and mounts are left out; the block's variables are sent like those of the top level.
+    """
+    if case.value("container") and (why := no_container(case.run.profile)):
+        yield Fault("container", f"image and mounts of the recipe are left out: {why}")
 
 
 @rule("skyrl.foreign-run", level="warning")
@@ -130,5 +141,6 @@ def interpolations_are_closed(case: Case) -> Iterator[Fault]:
 
 RULES = (
     retired_roots_are_not_typed, retired_roots_are_moved, recipes_of_other_clusters_are_adapted,
-    outputs_belong_to_this_run, paths_are_not_personal, paths_exist_here, interpolations_are_closed,
+    containers_are_used_where_there_are_any, outputs_belong_to_this_run, paths_are_not_personal,
+    paths_exist_here, interpolations_are_closed,
 )  # fmt: skip
