@@ -70,6 +70,8 @@ def serve(
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+        if child.stdout is not None:
+            child.stdout.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 

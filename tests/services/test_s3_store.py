@@ -178,3 +178,24 @@ def test_keys_from_file(server: S3, tmp_path: Path) -> None:
     store.write("x", b"1")
     assert store.read("x") == b"1"
     assert "rwsecret" not in repr(Keys("rwkey", "rwsecret"))
+
+
+def test_probe_of_preflight(server: S3) -> None:
+    """The plugin's probe writes, reads and deletes with the job's keys, and says what refuses them."""
+    from types import SimpleNamespace
+
+    from rlaunch.errors import ClusterError
+    from rlaunch_iris import storage
+
+    told = {
+        "key_id": "CW_KEY_ID", "key_secret": "CW_KEY_SECRET", "outside_endpoint": server.endpoint,
+        "addressing": "path", "region": "us-east-1",
+    }  # fmt: skip
+    paths = SimpleNamespace(rendezvous="s3://rdzv/iris/run/rendezvous")
+    plan = SimpleNamespace(run=SimpleNamespace(profile={"storage": told}, paths=paths))
+    good = {"CW_KEY_ID": server.key_id, "CW_KEY_SECRET": server.secret}
+    assert storage.probe(plan, good, print) is True  # type: ignore[arg-type]  # the parts that it reads
+    assert open_as("signed", server.env, "iris/run/rendezvous").list("probe") == {}
+    reader = {"CW_KEY_ID": server.reader_id, "CW_KEY_SECRET": server.reader_secret}
+    with pytest.raises(ClusterError, match=r"iris\.storage-refused.*403 AccessDenied.*path-style"):
+        storage.probe(plan, reader, print)  # type: ignore[arg-type]  # as above
