@@ -136,10 +136,8 @@ def _container_of_another(draft: Draft) -> None:
 
 def _judge(draft: Draft, section: str) -> None:
     for name in _variables(draft, section):
-        plain = name.removeprefix(TWIN)
-        if "." in name or (name != plain and here.takes_container(draft.target)):
-            continue
-        _one(draft, section, name, plain)
+        if "." not in name:  # no name of a variable, and another rule's business
+            _one(draft, section, name, name.removeprefix(TWIN))
     if draft.value(section) == {} and look(draft.recipe.body, section) not in (None, {}):
         draft.body = removed(draft.body, section)
         if draft.value("container") == {}:
@@ -148,16 +146,22 @@ def _judge(draft: Draft, section: str) -> None:
 
 def _one(draft: Draft, section: str, name: str, plain: str) -> None:
     key = f"{section}.{name}"
-    value, reason = _verdict(draft, plain, _text(draft.value(key)))
-    if name != plain and plain in _variables(draft, section):
+    inside = here.takes_container(draft.target)  # twins do no harm there
+    written = _text(draft.value(key))
+    value, reason = _verdict(draft, plain, written)
+    if name != plain and plain in _variables(draft, section) and not inside:
         draft.remove(key, f"folded into `{plain}`: the launcher carries it into the job")
     elif value is DROPPED:
         draft.remove(key, reason)
-    elif name != plain:
+    elif name != plain and not inside:
         draft.move(key, f"{section}.{plain}", value, reason or "the launcher makes the twin itself")
-    elif reason and value != _text(draft.value(key)):
+    elif reason and value != written:
         draft.set(key, value, reason)
-    elif places.absolute(value) and places.foreign(value, draft.target):
+    elif (
+        places.absolute(value)
+        and places.foreign(value, draft.target)
+        and not (inside and value.startswith(INSIDE))
+    ):
         warn(draft, key, value)
 
 
