@@ -44,7 +44,7 @@ def start_all(gang: Gang, *more: str, driver: Sequence[str], **options: object) 
     return [gang.start(rank, *more, driver=driver, **options) for rank in range(gang.nodes)]  # type: ignore[arg-type]
 
 
-def codes(members: Sequence[Member], timeout: float = 120) -> list[int]:
+def codes(members: Sequence[Member], timeout: float = 200) -> list[int]:
     """Return the exit codes of all."""
     return [member.wait(timeout) for member in members]
 
@@ -52,7 +52,7 @@ def codes(members: Sequence[Member], timeout: float = 120) -> list[int]:
 def run_until_driver(gang: Gang, *more: str, **options: object) -> list[Member]:
     """Start a gang whose driver sleeps, and wait until it runs."""
     members = start_all(gang, *more, driver=SLEEPER, **options)
-    gang.wait_for(lambda: " up\n" in gang.log(0), 120)
+    gang.wait_for(lambda: " up\n" in gang.log(0), 200)
     return members
 
 
@@ -184,7 +184,7 @@ def test_terminated_head_lets_the_driver_save_and_is_gone_within_the_grace(
     """SIGTERM reaches the driver, whose 0 does not make a success; nothing lives after 4 s."""
     gang = make_gang(2)
     members = start_all(gang, driver=(sys.executable, "-c", SAVER))
-    gang.wait_for(lambda: " up\n" in gang.log(0), 120)
+    gang.wait_for(lambda: " up\n" in gang.log(0), 200)
     began = time.monotonic()
     members[0].signal(signal.SIGTERM)
     assert members[0].wait(10) == 143
