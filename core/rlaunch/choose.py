@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rlaunch import settled
 from rlaunch.codes import Code
 from rlaunch.errors import PluginError, RlaunchError
-from rlaunch.layers import Layered, lay
+from rlaunch.layers import Layered, lay, lay_settled
 from rlaunch.model import Finding
 
 if TYPE_CHECKING:
     from rlaunch.cluster import Cluster
     from rlaunch.plugins import Plugins
     from rlaunch.world import World
+
+
+RECORD = "the run record"
 
 
 class Chosen(NamedTuple):
@@ -63,7 +67,7 @@ def reopen(world: World, name: str, profile: Mapping[str, Any]) -> Chosen:
     from rlaunch import discovery
 
     module = discovery.load(str(profile["plugin"]))
-    return _open(world, name, module, (profile, "the run record"), user={}, typed={}, flags={})
+    return _open(world, name, module, (profile, RECORD), user={}, typed={}, flags={})
 
 
 def _open(
@@ -88,9 +92,25 @@ def _open(
             hint="its module answers the hook `rlaunch_cluster`",
         )  # fmt: skip
     base, origin = based
-    layered = lay(kind.Profile, base, origin=origin, user=user, typed=typed, flags=flags)
+    document = _settled(module, base, origin) if settled.judged((*user, *typed)) else None
+    if document is None:
+        layered = lay(kind.Profile, base, origin=origin, user=user, typed=typed, flags=flags)
+    else:
+        layered = lay_settled(document, user=user, typed=typed, flags=flags)
     cluster = kind(layered.profile, world.shell, world.clock)
     return Chosen(name, plugins, cluster, layered, failures)
+
+
+def _settled(module: Any, base: Mapping[str, Any], origin: str) -> Mapping[str, Any] | None:
+    """Return the profile as it was validated beforehand; None where it must be validated now."""
+    path = getattr(module, "FACTS", {}).get(base.get("name"))
+    if path is None:
+        return None
+    document = settled.read(path)
+    if origin == RECORD:  # validated when it was launched, if by a version with the same fields
+        same = base.keys() == document["facts"].keys()
+        return {"facts": base, "written": tuple(base)} if same else None
+    return document if origin in getattr(module, "PROFILES", {}).values() else None
 
 
 def _flat(user: Mapping[str, Any]) -> dict[str, Any]:

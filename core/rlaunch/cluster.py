@@ -10,6 +10,7 @@ from rlaunch.model import Command, Finding, JobRef, LogLine, Observed, Plan, Run
 
 if TYPE_CHECKING:  # pydantic is loaded by the stage that validates a profile, not by this contract
     from rlaunch import profiles
+    from rlaunch.settled import Settled
     from rlaunch.shell import Shell
 
 Report = Callable[[str], None]
@@ -62,7 +63,7 @@ class Cluster(ABC):
 
     Profile: ClassVar[type[profiles.Profile]]
 
-    def __init__(self, profile: profiles.Profile, shell: Shell, clock: Clock) -> None:
+    def __init__(self, profile: profiles.Profile | Settled, shell: Shell, clock: Clock) -> None:
         self.profile: Any = profile
         self.shell = shell
         self.clock = clock

@@ -98,12 +98,12 @@ def fill_paths(draft: Draft, run_id: str, name: str) -> tuple[Paths, str]:
         rendezvous = draft.note(
             "rendezvous_dir", f"{rendezvous}/{run_id}", reason="a fresh sub-path"
         )
-    for root in profile.retired_roots:
+    for root in profile.facts()["retired_roots"]:
         for field, path in (("rendezvous_dir", rendezvous), ("storage_root", storage)):
-            if path.startswith(root.root):
+            if path.startswith(root["root"]):
                 draft.say(
                     "core.retired-root",
-                    f"`{root.root}` is retired: {root.reason}",
+                    f"`{root['root']}` is retired: {root['reason']}",
                     draft.flag(field),
                     f"leave `{field}` out: the profile's root is `{profile.storage_root}`",
                 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlaunch.codes import Code
 from rlaunch.errors import RlaunchError
 from rlaunch.model import Finding
 from rlaunch.settings import SETTINGS
+from rlaunch.settled import Settled
 
 if TYPE_CHECKING:
     from rlaunch.profiles import Profile
@@ -21,7 +21,7 @@ LAUNCH_ONLY = frozenset({"nodes", "name", "skyrl_ref"})
 class Layered(NamedTuple):
     """A validated profile with where each field came from."""
 
-    profile: Profile
+    profile: Profile | Settled
     sources: Mapping[str, str]
     """field -> source; fields that are not named come from the profile file or its defaults."""
     launch: Mapping[str, Any]
@@ -58,11 +58,39 @@ def lay(
     RlaunchError with one finding per fault: `core.setting-unknown`, `core.setting-invalid`,
     `core.flag-unsupported`, `profile.invalid`.
     """
+    data, sources, launch = _overlay(model.model_fields, base, user, typed, flags)
+    return Layered(_validate(model, data, origin, sources, flags), sources, launch)
+
+
+def lay_settled(
+    document: Mapping[str, Any],
+    *,
+    user: Mapping[str, Any],
+    typed: Mapping[str, Any],
+    flags: Mapping[str, str],
+) -> Layered:
+    """Lay settings on a profile that was validated beforehand (`settled.read`).
+
+    Only for settings that `settled.judged` accepts. Raises as `lay` does.
+    """
+    facts = document["facts"]
+    data, sources, launch = _overlay(facts, facts, user, typed, flags)
+    return Layered(Settled(data, document["written"]), sources, launch)
+
+
+def _overlay(
+    fields: Iterable[str],
+    base: Mapping[str, Any],
+    user: Mapping[str, Any],
+    typed: Mapping[str, Any],
+    flags: Mapping[str, str],
+) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
+    """Return the fields, their sources and the launch settings, or raise with every fault."""
     data: dict[str, Any] = dict(base)
     sources: dict[str, str] = {}
     launch: dict[str, Any] = {}
     faults: list[Finding] = []
-    known = {*model.model_fields, *LAUNCH_ONLY}
+    known = {*fields, *LAUNCH_ONLY}
     unsupported = base.get("unsupported") or {}
     for source, layer in (("rlaunch.toml", user), ("command line", typed)):
         for name, raw in layer.items():
@@ -82,7 +110,7 @@ def lay(
                 sources[name] = source
     if faults:
         raise RlaunchError(*faults)
-    return Layered(_validate(model, data, origin, sources, flags), sources, launch)
+    return data, sources, launch
 
 
 def _place(data: dict[str, Any], name: str, value: Any) -> None:
@@ -95,7 +123,9 @@ def _place(data: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _unknown(name: str, known: set[str], place: str) -> Finding:
-    near = difflib.get_close_matches(name, known, 1)
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, 1)
     hint = f"did you mean `{near[0]}`?" if near else "`rlaunch explain` lists the settings"
     return Finding("error", "core.setting-unknown", f"there is no setting `{name}`", place, hint)
 
@@ -139,7 +169,9 @@ def _fault(
     place = flags.get(path, f"--set {path}") if source == "command line" else source or origin
     hint = ""
     if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(path, model.model_fields, 1)
+        from difflib import get_close_matches
+
+        near = get_close_matches(path, model.model_fields, 1)
         hint = f"did you mean `{near[0]}`?" if near else ""
     message = f"`{path}`: {str(error['msg'])[:1].lower()}{str(error['msg'])[1:]}"
     return Finding("error", "profile.invalid", message, place, hint or "see the profile's schema")

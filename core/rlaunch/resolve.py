@@ -45,7 +45,7 @@ def resolve(recipe: Recipe, request: Request, layered: Layered, context: Context
         typed=_under(layered.sources, "env.", work.profile.env, "command line"),
         user=_under(layered.sources, "env.", work.profile.env, "rlaunch.toml"),
         profile={k: v for k, v in work.profile.env.items() if f"env.{k}" not in layered.sources},
-        rules={k: r.model_dump() for k, r in work.profile.env_rules.items()},
+        rules=work.profile.facts()["env_rules"],
         cluster=work.profile.name,
     )
     env = here.at_home(env, work.profile.facts())
@@ -200,7 +200,7 @@ def _assemble(
     facts = profile.facts()
     plain = {
         field: work.note(field, facts[field])
-        for field in type(profile).model_fields
+        for field in facts
         if field not in (*PATHS, *_NOT_SHOWN)
     }
     if "skyrl_ref" in launch:

@@ -139,7 +139,8 @@ def test_a_run_can_be_followed_from_another_process(lab: Any) -> None:
     ref = lab.submit(lab.agents(run, [lab.STAY]))
     lab.until(ref, running)
     ask = (
-        "import sys, yaml, rlaunch_local\nfrom rlaunch_local.cluster import Local, LocalProfile\n"
+        "import sys, yaml, rlaunch_local\nfrom rlaunch_local.cluster import Local\n"
+        "from rlaunch_local.profile import LocalProfile\n"
         "from rlaunch.shell import Shell\nfrom rlaunch.world import SystemClock\n"
         "from rlaunch.model import JobRef\n"
         "p = LocalProfile(**yaml.safe_load(open(rlaunch_local.PROFILES['local'])))\n"

@@ -6,12 +6,13 @@ left out. Secrets stand there by name; the values are filled in at submit.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from rlaunch.model import Run
-from rlaunch.resolve import label
 from rlaunch_iris import sizing
 
 FOLDER = "_rlaunch"
@@ -23,8 +24,15 @@ NAME_LIMIT = 63
 
 
 def job_name(run: Run) -> str:
-    """Return the job's name: the run's id, which is unique, as a DNS label of at most 63 characters."""
-    return label(run.id, NAME_LIMIT)
+    """Return the job's name: the run's id, which is unique, as a DNS label of at most 63 characters.
+
+    What is too long, or has other characters, keeps its beginning and gets a hash, so that it stays unique.
+    """
+    slug = re.sub(r"[^a-z0-9]+", "-", run.id.lower()).strip("-") or "run"
+    if slug == run.id and len(slug) <= NAME_LIMIT:
+        return slug
+    digest = hashlib.sha256(run.id.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return f"{slug[: NAME_LIMIT - 7].rstrip('-')}-{digest}"
 
 
 def job_user(run: Run) -> str:

@@ -11,6 +11,8 @@ from rlaunch.model import Finding, Plan, Run
 from rlaunch_local import checks, codes
 
 PROFILES = {"local": str(Path(__file__).parent / "profiles" / "local.yaml")}
+FACTS = {"local": str(Path(__file__).parent / "profiles" / "local.json")}
+"""The same, validated beforehand (`tools/settle.py`)."""
 DEFAULT_PROFILE = "local"
 RULES = checks.RULES
 CODES = (*checks.CODES, *codes.CODES)

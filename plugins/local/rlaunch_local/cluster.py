@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlaunch.cluster import Clock, Cluster, LogQuery, PreflightQuery, Report
 from rlaunch.errors import ClusterError
 from rlaunch.model import Command, Finding, JobRef, LogLine, Observed, Plan, Run, State, Status
+from rlaunch.settled import LazyProfile, Settled
 from rlaunch.shell import Shell
 from rlaunch_local import places, planning
-from rlaunch_local.profile import LocalProfile
+
+if TYPE_CHECKING:
+    from rlaunch import profiles
 
 
 class Local(Cluster):
@@ -20,9 +24,9 @@ class Local(Cluster):
     user.
     """
 
-    Profile = LocalProfile
+    Profile = LazyProfile("rlaunch_local.profile", "LocalProfile")
 
-    def __init__(self, profile: LocalProfile, shell: Shell, clock: Clock) -> None:
+    def __init__(self, profile: profiles.Profile | Settled, shell: Shell, clock: Clock) -> None:
         super().__init__(profile, shell, clock)
         self._watched: dict[str, object] = {}
 
