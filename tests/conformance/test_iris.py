@@ -49,7 +49,8 @@ class IrisBench(Bench):
     def settings(self) -> Mapping[str, Any]:
         """A shared directory to meet in, no GPUs, and no secrets but the kit's own."""
         return {
-            "controller": self.url, "rendezvous_dir": f"{self.tmp}/meet", "gpus_per_node": 0, "secrets": [],
+            "controller": self.url, "rendezvous_dir": f"{self.tmp}/meet/{{run}}",
+            "gpus_per_node": 0, "secrets": [],
             "run_dir": f"{self._short}/{{run}}", "ray_temp": f"{self._short}/{{hex}}", "max_retries": 0,
         }  # fmt: skip
 

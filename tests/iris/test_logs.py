@@ -75,6 +75,16 @@ def test_not_following_does_not_wait(fake_clock: FakeClock) -> None:
     assert fake_clock.monotonic() == 0
 
 
+def test_a_fresh_end_is_waited_for(fake_clock: FakeClock) -> None:
+    """Of a job that has just ended the last lines are waited for without following too."""
+    store = Store(fake_clock, [0, 1.5, 2.4], ended_at=0)
+    query = LogQuery(REF)
+    lines = logs.read(
+        lambda: store, query, lambda: True, fake_clock.sleep, fake_clock.monotonic, fresh=True
+    )
+    assert len(list(lines)) == 3
+
+
 def test_a_controller_that_comes_back(fake_clock: FakeClock) -> None:
     """While following, an unreachable controller is waited for, and no line is lost or told twice."""
     store = Store(fake_clock, [float(i) for i in range(60)], ended_at=60)

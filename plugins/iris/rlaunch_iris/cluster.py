@@ -154,18 +154,26 @@ class Iris(Cluster):
         """Yield the job's lines as the controller has them, in pages, by cursor."""
         from rlaunch_iris.logs import read
 
-        self._known(query.ref)
+        job = self._known(query.ref)
         yield from read(
             self.connect, query, lambda: self._is_over(query.ref), self.clock.sleep,
-            self.clock.monotonic,
+            self.clock.monotonic, fresh=job.ended and self._ended_just_now(job),
         )  # fmt: skip
 
-    def _known(self, ref: JobRef) -> None:
-        if self.connect().job(ref.native) is None:
+    def _ended_just_now(self, job: JobView) -> bool:
+        """Tell whether the job's last lines may still be on their way; by two clocks, so generously."""
+        from rlaunch_iris.logs import FRESH_S, milliseconds
+
+        return milliseconds(self.clock.now()) - job.finished_ms < FRESH_S * 1000
+
+    def _known(self, ref: JobRef) -> JobView:
+        job = self.connect().job(ref.native)
+        if job is None:
             raise ClusterError.of(
                 "iris.absent", f"the controller has no job `{ref.native}`",
                 hint="`rlaunch runs` lists the runs; a finished job is forgotten after seven days",
             )  # fmt: skip
+        return job
 
     def _is_over(self, ref: JobRef) -> bool:
         job = self.connect().job(ref.native)

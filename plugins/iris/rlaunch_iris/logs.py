@@ -15,6 +15,8 @@ PAGE = 2000
 """Lines of one page; the server's own default is a thousand, and then it stops."""
 DRAIN_S = 3.0
 """Lines arrive 0.6 to 2.6 s after they were written (measured); so long after the end we still ask."""
+FRESH_S = 30.0
+"""A job that ended so recently has lines that have not arrived, or its clock differs from ours."""
 POLL_S = 1.0
 RETRY_S = 120.0
 """A controller that cannot be reached while following is asked again for so long."""
@@ -60,8 +62,12 @@ def read(
     ended: Callable[[], bool],
     sleep: Callable[[float], None],
     monotonic: Callable[[], float],
+    *,
+    fresh: bool = False,
 ) -> Iterator[LogLine]:
     """Yield the lines that a query asks for; with `follow` until the job has ended and its log has drained.
+
+    `fresh`: the job ended a moment ago, so its last lines are waited for without `follow` too.
 
     While following, a controller that does not answer is asked again from the same cursor, so that no line
     is lost or told twice; after `RETRY_S` the ClusterError comes through.
@@ -69,6 +75,7 @@ def read(
     name, exact = stream(query)
     since = milliseconds(query.since)
     cursor, over_at, silent_since = 0, None, None
+    wait = query.follow or fresh
     while True:
         try:
             page = open_source().log_page(
@@ -86,7 +93,7 @@ def read(
         if page.cursor > cursor and page.entries:
             cursor = page.cursor
             continue
-        if not query.follow:
+        if not wait:
             return
         over_at = monotonic() if is_over and over_at is None else over_at
         if over_at is not None and monotonic() - over_at >= DRAIN_S:
