@@ -60,7 +60,12 @@ def test_a_login_node_that_is_away(laptop: Any, slurm: Any) -> None:
 def test_a_run_started_elsewhere(laptop: Any, slurm: Any) -> None:
     """A job that this laptop did not start is found by its number, through the same ssh."""
     job = slurm.slurm(
-        "sbatch", "--parsable", "--account=testacct", "--wrap=sleep 300", "--job-name=foreign"
+        "sbatch",
+        "--parsable",
+        "--account=testacct",
+        "--wrap=sleep 300",
+        "--output=/dev/null",
+        "--job-name=foreign",
     ).strip()
     profile = laptop.profile(host="login")
     try:
