@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rlaunch import recipes, resumption
+from rlaunch import needs, recipes, resumption
 from rlaunch.choose import Chosen, choose, reopen
 from rlaunch.errors import ClusterError, RlaunchError
 from rlaunch.model import (
@@ -200,8 +200,10 @@ def submit(
     world.report("preflight")
     from rlaunch.cluster import PreflightQuery
 
-    query = PreflightQuery(plan, world.keyring.names & frozenset(plan.secrets), skip)
-    _stop_on_error(world, waive(tuple(chosen.cluster.preflight(query)), run.allow, chosen))
+    present = world.keyring.names & frozenset(plan.secrets)
+    seen = [f for f in needs.missing(plan, present) if f.code not in skip]
+    seen += chosen.cluster.preflight(PreflightQuery(plan, present, skip))
+    _stop_on_error(world, waive(tuple(seen), run.allow, chosen))
     secrets = world.keyring.collect(plan.secrets)
     from rlaunch.documents import plan_to_json
 

@@ -98,6 +98,8 @@ def _overlay(
             top = name.partition(".")[0]
             if source == "command line" and top in unsupported:
                 faults.append(_unsupported(place, top, unsupported[top], data["name"]))
+            elif top in SETTINGS and top not in known:
+                faults.append(_unsupported(place, top, "it has no such setting", data["name"]))
             elif top not in known:
                 faults.append(_unknown(name, known, place))
             else:

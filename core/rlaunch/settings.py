@@ -152,6 +152,7 @@ SETTINGS: Mapping[str, Spec] = {
         read_text, "--rendezvous-dir", "shared directory that the gang meets in"
     ),
     "cluster_config": Spec(read_text, "--cluster-config", "the scheduler's own configuration file"),
+    "host": Spec(read_text, "--host", "login node that is reached by ssh: `user@host`"),
     "name": Spec(read_text, "--job-name", "the run's name"),
     "python": Spec(read_text, "--set python=", "the job's interpreter"),
     "run_dir": Spec(read_text, "--set run_dir=", "directory of the run"),

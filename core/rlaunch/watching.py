@@ -94,7 +94,8 @@ def status(world: World, jobs: Sequence[Job]) -> dict[JobRef, Status]:
         try:
             answers.update(group[0].chosen.cluster.status(refs))
         except RlaunchError as error:
-            answers.update({ref: Status(ref, State.UNKNOWN, str(error)) for ref in refs})
+            reason = "; ".join(finding.message for finding in error.findings)
+            answers.update({ref: Status(ref, State.UNKNOWN, reason) for ref in refs})
         for job in group:
             _record(world, job, answers[job.ref])
     return answers
@@ -112,14 +113,17 @@ def watch(
     interval: float = 5.0,
     once: bool = False,
     admission_timeout: float | None = None,
+    unknown_timeout: float = 600.0,
 ) -> Iterator[Status]:
     """Yield a status whenever a job's state, reason or attempt changes, until all have ended.
 
     `interval` in seconds. `once` yields the present states and returns. With `admission_timeout`
-    (seconds) a job that is still PENDING or WAITING is left there, and watching ends.
+    (seconds) a job that is still PENDING or WAITING is left there, and watching ends. A job whose
+    cluster could not be asked for `unknown_timeout` seconds is no longer watched either.
     """
     last: dict[JobRef, Status] = {}
-    waiting_since: dict[JobRef, float] = {}
+    waiting: dict[JobRef, float] = {}
+    silent: dict[JobRef, float] = {}
     live = list(jobs)
     while live:
         answers = status(world, live)
@@ -133,12 +137,12 @@ def watch(
         live = [job for job in live if not answers[job.ref].state.ended]
         if once or not live:
             return
+        overdue = _Overdue(world.clock.monotonic(), answers)
         if admission_timeout is not None:
-            live = [
-                j for j in live if not _overdue(world, j, answers, waiting_since, admission_timeout)
-            ]
-            if not live:
-                return
+            live = overdue.drop(live, (State.PENDING, State.WAITING), waiting, admission_timeout)
+        live = overdue.drop(live, (State.UNKNOWN,), silent, unknown_timeout)
+        if not live:
+            return
         world.clock.sleep(interval)
 
 
@@ -146,17 +150,22 @@ def _key(seen: Status | None) -> tuple[Any, ...] | None:
     return None if seen is None else (seen.state, seen.reason, seen.attempt)
 
 
-def _overdue(
-    world: World,
-    job: Job,
-    answers: Mapping[JobRef, Status],
-    since: dict[JobRef, float],
-    limit: float,
-) -> bool:
-    if answers[job.ref].state not in (State.PENDING, State.WAITING):
-        since.pop(job.ref, None)
-        return False
-    return world.clock.monotonic() - since.setdefault(job.ref, world.clock.monotonic()) >= limit
+class _Overdue(NamedTuple):
+    """Drops jobs that have been in some state for too long."""
+
+    now: float
+    answers: Mapping[JobRef, Status]
+
+    def drop(
+        self, jobs: list[Job], states: tuple[State, ...], since: dict[JobRef, float], limit: float
+    ) -> list[Job]:
+        """Return the jobs that are not in one of `states`, or not yet `limit` seconds."""
+        for job in jobs:
+            if self.answers[job.ref].state in states:
+                since.setdefault(job.ref, self.now)
+            else:
+                since.pop(job.ref, None)
+        return [job for job in jobs if self.now - since.get(job.ref, self.now) < limit]
 
 
 def logs(world: World, job: Job, **wanted: Any) -> Iterator[LogLine]:

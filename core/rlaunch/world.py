@@ -78,7 +78,7 @@ class World(NamedTuple):
         state = f"{env.get('XDG_STATE_HOME') or home + '/.local/state'}/rlaunch"
         keyring = Keyring(secrets_env or default_file(env), env)
         context = Context(
-            user=env.get("USER") or env.get("LOGNAME") or f"uid{os.getuid()}",
+            user=env.get("USER") or env.get("LOGNAME") or _login(),
             now=clock.now(),
             run_id=os.urandom(4).hex(),
             home=home,
@@ -104,6 +104,16 @@ def _artifacts() -> tuple[Any, ...]:
     from rlaunch import zipapps
 
     return tuple(zipapps.artifact(name) for name in zipapps.NAMES)
+
+
+def _login() -> str:
+    """Return the name that the system has for this user; `uid` and the number where it has none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user often has no entry
+        return f"uid{os.getuid()}"
 
 
 def _python() -> str:

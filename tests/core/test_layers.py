@@ -76,6 +76,13 @@ def test_a_flag_that_means_nothing_here_is_named():
     ]
 
 
+def test_a_launch_flag_that_the_profile_lacks_is_named():
+    """A flag of the command line that this kind of cluster has no field for is refused as such."""
+    assert refused(typed={"host": "u@login"}, flags={"host": "--host"}) == [
+        ("core.flag-unsupported", "--host")
+    ]
+
+
 def test_all_faults_come_at_once():
     """Two faults are two findings, not one after the other."""
     assert len(refused(typed={"nodes": 0, "memry": 1})) == 2

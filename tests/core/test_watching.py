@@ -81,6 +81,16 @@ def test_the_admission_timeout_leaves_the_job(world: flow.World, tmp_path: Path)
     assert Scripted.stopped == []
 
 
+def test_a_cluster_that_stays_silent_ends_the_watch(world: flow.World, tmp_path: Path):
+    """A job that cannot be asked about for too long is no longer watched; the reason is plain text."""
+    job = launch(world, tmp_path)
+    Scripted.states["*"] = [seen(State.RUNNING), transient("no answer")]
+    found = list(flow.watch(world, [job], interval=5, unknown_timeout=60))
+    assert [(s.state, s.reason) for s in found] == [("RUNNING", ""), ("UNKNOWN", "no answer")]
+    assert flow.exit_code(found[-1:]) == 3
+    assert world.clock.monotonic() == 65
+
+
 def test_an_end_is_recorded_once(world: flow.World, tmp_path: Path):
     """The record keeps the first end that was seen, with the driver's own exit code."""
     launch(world, tmp_path)

@@ -93,6 +93,10 @@ class PlanFlags(NamedTuple):
         str | None,
         flag(WHERE, "The scheduler's own configuration file.", "--cluster-config", metavar="FILE"),
     ] = None
+    host: Annotated[
+        str | None,
+        flag(WHERE, "Login node, reached by ssh.", "--host", metavar="USER@HOST"),
+    ] = None
     num_nodes: Annotated[
         int | None,
         flag(
@@ -236,6 +240,7 @@ _SETTINGS = {
     "skyrl_ref": "skyrl_ref",
     "rendezvous_dir": "rendezvous_dir",
     "cluster_config": "cluster_config",
+    "host": "host",
     "job_name": "name",
 }
 """Parameter -> the setting that it is."""
