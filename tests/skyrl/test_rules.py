@@ -11,7 +11,7 @@ import pytest
 
 from rlaunch import explain, recipes
 from rlaunch.model import Finding, Run
-from rlaunch.skyrl import geometry, ledger, models, rules
+from rlaunch.skyrl import geometry, ledger, rules
 from rlaunch.skyrl.models import Facts
 
 Judged = Callable[..., tuple[Finding, ...]]
@@ -113,7 +113,10 @@ FIRES: tuple[Case, ...] = (
     ("skyrl.env-near-miss", "", {"env": {"VLLM_ALLOW_ROUTED_EXPERT_DCP": "1"}}),
     ("skyrl.env-near-miss", "", {"env": {"NCCL_DEBGU": "WARN"}}),
     ("skyrl.key-typo", trainer("train_batchsize: 1"), {}),
+    ("skyrl.key-typo", "", {"overrides": ["trainer.max_stps=3"]}),
     ("skyrl.key-unknown", trainer("brand_new_knob: 1"), {}),
+    ("skyrl.key-unknown", "", {"overrides": ["generator.foo.bar=3"]}),
+    ("skyrl.key-added", "", {"overrides": ["++trainer.max_stps=3"]}),
 )  # fmt: skip
 SILENT: tuple[Case, ...] = (
     ("skyrl.tp-heads", tp(8), {"facts": MOE}),
@@ -160,6 +163,7 @@ SILENT: tuple[Case, ...] = (
     ("skyrl.env-near-miss", "", {"env": {"NCCL_DEBUG": "1", "VLLM_BRAND_NEW": "1", "EPDIAG_CPX_Y": "1"}}),
     ("skyrl.key-typo", trainer("train_batch_size: 1, brand_new_knob: 1"), {}),
     ("skyrl.key-unknown", trainer("max_steps: 1, policy: {fsdp_config: {moe_router_replay: true}}"), {}),
+    ("skyrl.key-added", "", {"overrides": ["++trainer.max_steps=3", "++trainer.brand_new_knob=3"]}),
 )  # fmt: skip
 
 
@@ -272,29 +276,3 @@ def test_saved_recipes_have_known_keys(shared_recipes: Path):
     """No saved recipe has a key that nobody reads."""
     for path in shared_recipes.glob("*.yaml"):
         assert ledger.check_keys(recipes.read(str(path))) == ()
-
-
-@pytest.mark.parametrize(
-    ("path", "heads", "experts"),
-    [
-        ("Qwen/Qwen3-Coder-30B-A3B-Instruct", 32, 128),
-        ("/models/Qwen3-8B/", 32, 0),
-        ("meta-llama/Meta-Llama-3.1-8B-Instruct", 32, 0),
-        ("QuantTrio/GLM-4.6-AWQ", 96, 160),
-        ("ann/Qwen3-8B", None, None),
-        ("Qwen/Qwen9", None, None),
-    ],
-)
-def test_models_are_known_or_unknown(path: str, heads: int | None, experts: int | None):
-    """A maker's model is known by name; somebody's model of the same name is not."""
-    found = models.known(path)
-    assert (found.heads, found.experts) == (heads, experts)
-    assert bool(found.source) == (heads is not None)
-
-
-def test_a_config_says_what_a_model_has():
-    """`config.json` wins over the table, nested text configurations included."""
-    moe = {"text_config": {"num_attention_heads": 16, "num_key_value_heads": 2, "num_experts": 256}}
-    assert models.of_config(moe, "c") == Facts(16, 2, 256, False, "c")
-    linear = {"num_attention_heads": 8, "layer_types": ["linear_attention", "full_attention"]}
-    assert models.of_config(linear, "c") == Facts(8, 8, 0, True, "c")

@@ -13,7 +13,7 @@ from functools import cache
 
 from rlaunch.codes import rule
 from rlaunch.skyrl.case import Case, Fault
-from rlaunch.skyrl.emit import OPEN, SECTIONS
+from rlaunch.skyrl.emit import OPEN, SECTIONS, leaves
 
 BASE: Mapping[str, str] = {
     "data": "train_data val_data",
@@ -195,18 +195,53 @@ def near(key: str) -> str:
     return found[0] if found else ""
 
 
+@cache
+def _parents() -> frozenset[str]:
+    """Return every key that has keys below it."""
+    tables = (BASE, *MARIN.values())
+    parts = [parent.split(".") for table in tables for parent in table]
+    return frozenset(
+        ".".join(names[:length]) for names in parts for length in range(1, len(names) + 1)
+    )
+
+
+_PLAIN = frozenset(section.recipe for section in SECTIONS if not section.prefix)
+_OTHERS = frozenset(section.hydra for section in SECTIONS if section.prefix) | {"hydra"}
+
+
+def _strange(key: str) -> bool:
+    """Tell whether a key that goes out plain stands in no table, and no rule of its own has it."""
+    if key in known() or "sampling_params." in key:
+        return False
+    return key not in _PLAIN and not any(part in key for part in OPEN)
+
+
 def _unknown(case: Case) -> Iterator[tuple[str, str]]:
     """Yield the keys that go out plain and stand in no table, each with its near miss."""
     if case.toy:
         return
-    plain = {section.recipe for section in SECTIONS if not section.prefix}
-    for key, value in case.leaves:
-        if value is None or key in known() or key.partition(".")[0] not in plain:
+    written = (key for key, value in case.leaves if value is not None)
+    told = [key for key in written if key.partition(".")[0] in _PLAIN and _strange(key)]
+    yield from ((key, near(key)) for key in dict.fromkeys((*told, *_overridden(case))))
+
+
+def _overridden(case: Case) -> Iterator[str]:
+    """Yield the strange keys of plain overrides; Hydra refuses them as it does a recipe's."""
+    added = {one.key for one in case.overrides if one.prefix in ("+", "++")}
+    for override in case.overrides:
+        if override.prefix or not _is_key(override.key) or override.key in added:
             continue
-        if "sampling_params." in key:  # a rule of its own names what is allowed
-            continue
-        if key not in plain and not any(part in key for part in OPEN):
-            yield key, near(key)
+        head = override.key.partition(".")[0]
+        for key, _ in leaves(override.value, override.key):
+            if key in _parents() or not _strange(key):
+                continue
+            if head in _PLAIN or (head not in _OTHERS and near(key)):
+                yield key
+
+
+def _is_key(name: str) -> bool:
+    """True for a dotted key; a configuration group is none."""
+    return "." in name and "/" not in name and "@" not in name
 
 
 @rule("skyrl.key-typo", waivable=True)
@@ -235,4 +270,22 @@ def keys_are_known(case: Case) -> Iterator[Fault]:
             yield Fault(key, f"`{key}` is in no table of the trainer's keys", hint)
 
 
-RULES = (keys_are_spelt_right, keys_are_known)
+@rule("skyrl.key-added", level="note")
+def added_keys_are_meant(case: Case) -> Iterator[Fault]:
+    """`+key=value` or `++key=value` adds a key that nearly is one of the trainer's.
+
+    Hydra adds it without a word, and nothing reads it: the key that was meant keeps its value.
+    """
+    for override in case.overrides:
+        if override.prefix not in ("+", "++") or case.toy or not _is_key(override.key):
+            continue
+        if override.key.partition(".")[0] in _PLAIN and _strange(override.key):
+            other = near(override.key)
+            if other:
+                message = f"`{override.key}` is added beside the trainer's `{other}`"
+                yield Fault(
+                    f"--skyrl_override {override.text}", message, f"did you mean `{other}`?"
+                )
+
+
+RULES = (keys_are_spelt_right, keys_are_known, added_keys_are_meant)

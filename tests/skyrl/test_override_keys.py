@@ -1,0 +1,68 @@
+"""Keys of `--skyrl_override` are compared with the trainer's, as a recipe's are."""
+
+from collections.abc import Callable
+
+import pytest
+
+from rlaunch.model import Finding
+
+Judged = Callable[..., tuple[Finding, ...]]
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("trainer.max_stps=3", "trainer.max_steps"),
+        ("trainer.max_stps=null", "trainer.max_steps"),
+        ("trainr.max_steps=3", "trainer.max_steps"),
+        ("trainer.policy.optimizer_config={lr: 1e-6, weight_deacy: 0.1}",
+         "trainer.policy.optimizer_config.weight_decay"),
+    ],
+)  # fmt: skip
+def test_a_typo_in_a_plain_override_is_the_recipes_error(judged: Judged, text: str, near: str):
+    """Hydra would refuse it minutes after the GPUs were given; the finding names the flag."""
+    (finding,) = judged("", overrides=[text])
+    assert (finding.level, finding.code) == ("error", "skyrl.key-typo")
+    assert finding.place == f"--skyrl_override {text}"
+    assert finding.hint == f"did you mean `{near}`?"
+
+
+def test_an_unknown_plain_override_is_the_recipes_warning(judged: Judged):
+    """No near miss: a newer trainer may have the key, in a recipe and in an override alike."""
+    (typed,) = judged("", overrides=["generator.foo.bar=3"])
+    (written,) = judged("generator: {foo: {bar: 3}}")
+    assert typed.place == "--skyrl_override generator.foo.bar=3"
+    assert typed._replace(place="") == written._replace(place="")
+    assert (typed.level, typed.code) == ("warning", "skyrl.key-unknown")
+
+
+def test_a_key_in_both_is_told_once(judged: Judged):
+    """The override wins, so the finding points at it, and there is one."""
+    found = judged("generator: {foo: {bar: 3}}", overrides=["generator.foo.bar=4"])
+    assert [f.place for f in found] == ["--skyrl_override generator.foo.bar=4"]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["trainer.epochs=2", "data.train_data=[/d/x]"],
+        ["trainer.policy.optimizer_config={lr: 1e-6}"],
+        ["trainer.policy.fsdp_config=null"],
+        ["generator.rope_scaling={type: yarn, factor: 4}"],
+        ["++trainer.brand_new_knob=3"],
+        ["+trainer.brand_new_knob=3", "trainer.brand_new_knob=4"],
+        ["hydra.run.dir=/x"],
+        ["terminal_bench_config.trials_dir=/exp/job-x/more"],
+        ["terminal_bench_config=other"],
+    ],
+)
+def test_other_overrides_keep_their_meaning(judged: Judged, texts: list[str]):
+    """Known keys, whole mappings, what was added before, and sections that are not the base's."""
+    assert not [f for f in judged("", overrides=texts) if f.code.startswith("skyrl.key-")]
+
+
+def test_an_added_near_miss_is_a_note(judged: Judged):
+    """`++` adds what it is told to: that is said and never refused."""
+    (finding,) = judged("", overrides=["++trainer.max_stps=3"])
+    assert (finding.level, finding.code) == ("note", "skyrl.key-added")
+    assert finding.hint == "did you mean `trainer.max_steps`?"
