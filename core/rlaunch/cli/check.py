@@ -37,7 +37,10 @@ def command(
         bool, typer.Option("--sarif", help="Print one SARIF 2.1.0 log on stdout and nothing else.")
     ] = False,
 ) -> int:  # fmt: skip
-    """Judge recipes without sending anything or looking at a cluster; 3 where one has an error."""
+    """Judge recipes offline, many at once.
+
+    Nothing is sent and no cluster is looked at. The exit code is 3 where one has an error.
+    """
     from rlaunch.checking import Bench, check
     from rlaunch.cli.opening import world_for
     from rlaunch.cli.speak import Voice

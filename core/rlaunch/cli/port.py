@@ -48,7 +48,10 @@ def command(
     ] = _NONE,
     json: Json = False,
 ) -> int:  # fmt: skip
-    """Rewrite a recipe for another cluster, with every change, its class and its reason."""
+    """Rewrite a recipe of one cluster for another.
+
+    Every change has its class and its reason; what may change the experiment needs `--accept`.
+    """
     from rlaunch.cli.opening import world_for
     from rlaunch.cli.speak import Voice
     from rlaunch.porting import porter
