@@ -75,6 +75,7 @@ docs: setup-check
 
 bench: setup
 	$(PY) benchmarks/startup.py
+	$(PY) benchmarks/check.py
 	$(PY) benchmarks/gang.py
 	$(PY) benchmarks/idle.py
 

@@ -29,6 +29,13 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "rlaunch … --dry-run": (RLAUNCH, *SMOKE, "--dry-run"),
     "rlaunch … --dry-run --offline": (RLAUNCH, *SMOKE, "--dry-run", "--offline"),
 }
+LARGE = ROOT.parent / "shared" / "recipes" / "iris_8node_qwen3_30b_a3b_131k_cp_dcp2_r3.yaml"
+"""A real recipe of 64 GPUs, where it lies beside the checkout; its goal is 1.3 × the smoke recipe."""
+if LARGE.is_file():
+    COMMANDS["64-GPU recipe … --dry-run"] = (
+        RLAUNCH, "--cluster", "local", "--workspace", str(LARGE.parent), "--rl_config", str(LARGE),
+        "--model_path", "Qwen/Qwen3-Coder-30B-A3B-Instruct", "--train_data", '["a/b"]', "--dry-run",
+    )  # fmt: skip
 GOALS = {"rlaunch --help": 9.0, "rlaunch … --dry-run": 20.0}
 """Of the project, in multiples of `python -c pass`; `tests/cli` asserts what is imported instead."""
 
