@@ -150,19 +150,6 @@ def test_logs_as_json_are_a_document_a_line(rl: Rl, scripted: Any, job: str):
     assert first == {"text": "head up", "rank": 0, "attempt": 1, "at": "2026-01-01T00:00:01Z"}
 
 
-def test_logs_go_to_one_file_per_rank(rl: Rl, scripted: Any, job: str, tmp_path: Path):
-    """The directory is made; each line has its time first; what was written is said."""
-    scripted.lines(*LINES)
-    said = rl("logs", job, "--to", str(tmp_path / "a" / "b"))
-    files = {path.name: path.read_text().splitlines() for path in (tmp_path / "a" / "b").iterdir()}
-    at = "2026-01-01T00:00:01Z"
-    assert files == {
-        "rank-0.log": [f"{at} head up", f"{at} again"], "rank-1.log": [f"{at} worker up"],
-        "job.log": [f"{at} no rank"],
-    }  # fmt: skip
-    assert "rank-0.log 2 lines" in said.out
-
-
 @pytest.mark.parametrize(
     ("text", "moment"),
     [

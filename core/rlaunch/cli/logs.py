@@ -1,8 +1,8 @@
-"""`rlaunch logs`: all of a run's output, to stdout or to one file per rank."""
+"""`rlaunch logs`: all of a run's output, to stdout or to one file per attempt and rank."""
 
 # No `from __future__ import annotations`: typer reads these annotations as they are.
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,63 +30,58 @@ def command(
         ),
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="DIR", help="Write one file per rank there.")
+        str | None,
+        typer.Option(
+            "--to", metavar="DIR", help="Write a file per attempt and rank there; again: go on."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document for each line.")] = False,
 ) -> int:
     """Print a run's output.
 
-    All of it, each line with its rank before it unless one rank was asked for.
+    All of it, each line with its rank before it unless one rank was asked for. With `--to`, a later
+    call with the same directory goes on where the last one stopped.
     """
-    import gc
-
-    from rlaunch import flow
-    from rlaunch.cli.opening import world_for
     from rlaunch.cli.speak import Voice
 
-    voice = Voice(json=json)
-    world = world_for(voice, artifacts=False)
-    gc.enable()
-    moment = since_when(since, world.clock.now()) if since else None
-    lines = flow.logs(
-        world, flow.find(world, job), follow=follow, rank=rank, attempt=attempt, since=moment
-    )
     try:
-        if to is not None:
-            _store(voice, lines, to)
-        else:
-            _show(voice, lines, ranks=rank is None)
+        _give(Voice(json=json), job, to, since, follow=follow, rank=rank, attempt=attempt)
     except KeyboardInterrupt:
         return 130
     return 0
 
 
-def _show(voice: "Voice", lines: "Iterator[LogLine]", *, ranks: bool) -> None:
+def _give(voice: "Voice", job: str, to: str | None, since: str | None, **wanted: Any) -> None:
+    import gc
+
+    from rlaunch import flow
+    from rlaunch.cli.opening import world_for
+
+    world = world_for(voice, artifacts=False)
+    gc.enable()
+    found = flow.find(world, job)
+    moment = since_when(since, world.clock.now()) if since else None
+    if to is None:
+        _show(voice, flow.logs(world, found, since=moment, **wanted), ranks=wanted["rank"] is None)
+        return
+    from pathlib import Path
+
+    from rlaunch.cli import storing
+
+    with storing.opened(to, str(found.ref), moment) as begun:
+        lines = flow.logs(world, found, since=begun, **wanted)
+        counts = storing.store(lines, to, at_once=wanted["follow"])
+    for name, count in counts.items():
+        voice.say(f"{Path(to, name)} {count} new lines")
+
+
+def _show(voice: "Voice", lines: "Iterable[LogLine]", *, ranks: bool) -> None:
     for line in lines:
         if voice.json:
             voice.record(line._asdict())
         else:
             head = f"{line.rank} | " if ranks and line.rank is not None else ""
             voice.put(f"{head}{line.text}\n")
-
-
-def _store(voice: "Voice", lines: "Iterator[LogLine]", folder: str) -> None:
-    """Write `rank-N.log` for each rank (`job.log` for lines of no rank); a line's time comes first."""
-    from contextlib import ExitStack
-    from pathlib import Path
-
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    counts: dict[str, int] = {}
-    with ExitStack() as stack:
-        files = {}
-        for line in lines:
-            name = "job.log" if line.rank is None else f"rank-{line.rank}.log"
-            if name not in files:
-                files[name] = stack.enter_context(Path(folder, name).open("w", encoding="utf-8"))
-            files[name].write(f"{line.at} {line.text}\n" if line.at else f"{line.text}\n")
-            counts[name] = counts.get(name, 0) + 1
-    for name, count in sorted(counts.items()):
-        voice.say(f"{Path(folder, name)} {count} lines")
 
 
 def since_when(text: str, now: str) -> str:
