@@ -15,7 +15,8 @@ from rlaunch.model import Evidence, Finding, LogLine, Milestone, State
 PROGRESSING = "progressing"
 """Trials complete or steps advance."""
 EXECUTING = "executing"
-"""It climbs, nothing is wrong that can be seen, and no trial has completed yet."""
+"""It climbs, nothing is wrong that can be seen, and no completed trial is known of: none, where they
+could be counted; else neither said nor denied, and the reasons say so."""
 WEDGE = "wedge"
 """It is running and does not move."""
 STARVATION = "starvation"
@@ -147,7 +148,14 @@ def _going(rungs: Sequence[Rung], evidence: Evidence) -> Verdict:
         shown = (_proof(top),) if top is not None and top.lines else ()
         return Verdict(PROGRESSING, (_state(evidence), *filter(None, (count,)), *shown))
     at = (_proof(top),) if top is not None else ("no rung of the ladder is reached yet",)
-    return Verdict(EXECUTING, (_state(evidence), "0 trials completed yet", *at, *_next(rungs)))
+    return Verdict(EXECUTING, (_state(evidence), _no_trial(evidence), *at, *_next(rungs)))
+
+
+def _no_trial(evidence: Evidence) -> str:
+    """Say that no trial has completed, or that nobody can tell."""
+    if evidence.trials is None:
+        return "trials not counted, and the log shows no completed one"
+    return "0 trials completed yet"
 
 
 def _supporting(findings: Iterable[Finding], word: str) -> Iterator[str]:

@@ -42,6 +42,15 @@ def test_no_completed_trial_is_executing_never_healthy() -> None:
     assert any("not reached: rung 8" in reason for reason in judged.reasons)
 
 
+@pytest.mark.parametrize("texts", [["hello"], [*log.bring_up(), *log.start_up()]])
+def test_trials_that_nobody_counted_are_not_none(texts: list[str]) -> None:
+    """Without a count nothing says "0": that the log shows none is all that is claimed."""
+    judged = verdict(log.evidence(texts, trials=None))
+    assert judged.word == "executing"
+    assert "trials not counted, and the log shows no completed one" in judged.reasons
+    assert not any("0 trials" in reason for reason in judged.reasons)
+
+
 def test_an_empty_buffer_is_no_trial() -> None:
     """`0/64` proves nothing: the rung needs a completed one."""
     empty = "Generation Buffer Progress:   0%|          | 0/64 [00:00<?, ?it/s]"
