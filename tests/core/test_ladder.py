@@ -42,7 +42,9 @@ def test_no_completed_trial_is_executing_never_healthy() -> None:
     assert any("not reached: rung 8" in reason for reason in judged.reasons)
 
 
-@pytest.mark.parametrize("texts", [["hello"], [*log.bring_up(), *log.start_up()]])
+@pytest.mark.parametrize(
+    "texts", [["hello"], [*log.bring_up(), *log.start_up(), log.engine(61.7, 6, 0)]]
+)
 def test_trials_that_nobody_counted_are_not_none(texts: list[str]) -> None:
     """Without a count nothing says "0": that the log shows none is all that is claimed."""
     judged = verdict(log.evidence(texts, trials=None))
