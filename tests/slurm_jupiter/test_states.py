@@ -112,6 +112,16 @@ def test_traces_name_the_failure(
     assert (seen.state, seen.reason, seen.exit_code, seen.attempt) == (state, reason, code, 2)
 
 
+@pytest.mark.parametrize("word", ["TIMEOUT", "FAILED", "CANCELLED", "NODE_FAIL", "COMPLETED"])
+def test_a_success_is_a_success_whatever_came_after(word: str) -> None:
+    """A driver that ended with 0 a second before the wall limit has succeeded, though SLURM says TIMEOUT."""
+    done = {"outcome": "succeeded", "exit_code": 0}
+    seen = describe(REF, ["1"], combine([link(word)]), Traces(2, ("cut", "terminated", 143), done))
+    assert (seen.state, seen.reason, seen.exit_code, seen.signal) == (State.SUCCEEDED, "", 0, None)
+    live = describe(REF, ["1"], combine([link("RUNNING")]), Traces(2, None, done))
+    assert live.state is State.RUNNING, "it has not ended before SLURM says so"
+
+
 def test_traces_never_contradict_slurm() -> None:
     """What lies in the directory changes no state but a plain failure: SLURM decides."""
     for word, what in TABLE.items():

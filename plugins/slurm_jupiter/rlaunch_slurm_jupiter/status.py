@@ -119,7 +119,10 @@ def describe(ref: JobRef, jobs: Sequence[str], verdict: Verdict, traces: Traces)
     elif state.ended and traces.ending and traces.ending[2]:  # SLURM writes 143 down as 15
         code = traces.ending[2]
         signal = code - 128 if 128 < code <= 192 else None
-    if state is State.FAILED and reason == "job-failed":
+    if state.ended and state is not State.ABSENT and traces.outcome.get("outcome") == "succeeded":
+        # the driver was done; SLURM's limit, a node or a cancellation met only what was left of the gang
+        state, reason, code, signal = State.SUCCEEDED, "", 0, None
+    elif state is State.FAILED and reason == "job-failed":
         state, reason = _failure(traces, reason)
     elif state is State.KILLED and traces.ending and traces.ending[1] == "stopped":
         reason = "stopped"

@@ -38,7 +38,7 @@ def laptop(slurm: Any, tmp_path: Path) -> Iterator[Any]:
 def test_the_whole_way_through_ssh(laptop: Any, slurm: Any) -> None:
     """Launch, watch, logs and diagnosis from a machine that has no SLURM; the run lies on the cluster."""
     place = f"{slurm.home}/remote/{{run}}"
-    laptop.launch(name="remote", host="login", run_dir=place, data_root=f"{slurm.home}/data")
+    laptop.launch("--host", "login", name="remote", run_dir=place, data_root=f"{slurm.home}/data")
     [run] = Path(slurm.home, "remote").glob("remote-*")
     assert (run / "last").read_text() == "1 succeeded driver-exit 0\n"
     seen = laptop.status("remote")
