@@ -228,7 +228,7 @@ def test_secrets_are_sent_by_name_only(rl: Rl, scripted: Any, launch: Launch, tm
     [
         (["--num-nodes", "0"], "core.setting-invalid", "--num-nodes"),
         (["--num_nodes", "0"], "core.setting-invalid", "--num_nodes"),
-        (["--train-data", "plain"], "core.data-list", "--train_data"),
+        (["--train-data", "plain"], "core.data-list", "--train-data"),
         (["--train_data", "{}"], "core.data-list", "--train_data"),
         (["--cluster", "scriptd"], "core.cluster-unknown", "--cluster"),
         (["--docker_image", "x@sha256:1"], "core.flag-unsupported", "--docker_image"),

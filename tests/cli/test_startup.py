@@ -136,6 +136,18 @@ def test_a_dry_run_loads_the_chosen_plugin_only(home: Path):
     assert not any(name.startswith("rlaunch_") for name in modules)
 
 
+def test_a_dry_run_on_a_shipped_profile_loads_no_pydantic(home: Path):
+    """The profile that `local` ships was validated when it was packaged."""
+    code, modules, out = loaded(
+        home, "--cluster", "local", "--rl_config", RECIPE, "--model_path", "toy/grpo",
+        "--train_data", '["builtin/sums"]', "--dry-run",
+    )  # fmt: skip
+    assert code == 0
+    assert "what the scheduler is sent:" in out
+    assert "rlaunch_local" in modules
+    assert modules & (HEAVY | {"pydantic", "pydantic_core", "rich"}) == set()
+
+
 def test_the_module_is_the_command(home: Path):
     """`python -m rlaunch` does what `rlaunch` does."""
     argv = [sys.executable, "-m", "rlaunch", "--version"]

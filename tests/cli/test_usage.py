@@ -18,7 +18,7 @@ Rl = Callable[..., Any]
 FLAGS = (  # noqa: SIM905  # forty words read better in lines than in a list
     "rl_config model_path train_data val_data num_nodes gpus_per_node cpu memory disk max_retries"
     " rendezvous_dir job_name priority no_wait skyrl_ref skyrl_override dry_run cluster_config task_image"
-    " docker_image secrets_env timeout time_limit preemptible no_preemptible cluster workspace set allow"
+    " docker_image host secrets_env timeout time_limit preemptible no_preemptible cluster workspace set allow"
     " resume offline if_exists new_series json interval kill_on_interrupt admission_timeout skip_preflight"
 ).split()
 """Every flag of a launch that is promised."""
