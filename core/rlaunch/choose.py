@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,10 +56,14 @@ def choose(
     else:
         module = discovery.load(name)
         base, origin = _shipped(module, name)
-    user = world.user.get("clusters", {}).get(str(base.get("name", name)), {})
-    return _open(
-        world, name, module, (base, origin), user=_flat(user), typed=typed or {}, flags=flags or {}
+    sections = world.user.get("clusters", {})
+    own = _flat(sections.get(str(base.get("name", name)), {}))
+    user = {f"env.{k}": v for k, v in world.user.get("env", {}).items()} | own
+    chosen = _open(
+        world, name, module, (base, origin), user=user, typed=typed or {}, flags=flags or {}
     )
+    stray = _stray(sections, {*discovery.names(), str(base.get("name"))})
+    return chosen._replace(findings=(*chosen.findings, *stray))
 
 
 def reopen(world: World, name: str, profile: Mapping[str, Any]) -> Chosen:
@@ -113,6 +117,18 @@ def _settled(module: Any, base: Mapping[str, Any], origin: str) -> Mapping[str, 
     return document if origin in getattr(module, "PROFILES", {}).values() else None
 
 
+def _stray(sections: Mapping[str, Any], known: set[str]) -> Iterator[Finding]:
+    """Yield a warning for each section of `rlaunch.toml` that is about no cluster."""
+    from difflib import get_close_matches
+
+    for section in sections.keys() - known:
+        near = get_close_matches(section, known, 1)
+        yield Finding(
+            "warning", "core.config-section", f"`[clusters.{section}]` is about no installed cluster",
+            "rlaunch.toml", f"did you mean `[clusters.{near[0]}]`?" if near else "see `rlaunch clusters`",
+        )  # fmt: skip
+
+
 def _flat(user: Mapping[str, Any]) -> dict[str, Any]:
     """Spread `env` of a user's settings, so that each variable is a layer entry of its own."""
     flat = {k: v for k, v in user.items() if k != "env"}
@@ -151,6 +167,12 @@ def _read_profile(path: str) -> dict[str, Any]:
 
 
 CODES = (
+    Code(
+        "core.config-section",
+        "A section of `rlaunch.toml` is about no installed cluster.\n\n"
+        "Its settings would be used by nobody. A profile of one's own is named by its `name:`.",
+        "warning",
+    ),
     Code(
         "core.cluster-missing",
         'No cluster is given.\n\n`--cluster NAME`, or `cluster = "NAME"` in `rlaunch.toml`.',

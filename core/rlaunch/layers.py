@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rlaunch import env as environment
 from rlaunch.codes import Code
 from rlaunch.errors import RlaunchError
 from rlaunch.model import Finding
@@ -29,6 +30,19 @@ class Layered(NamedTuple):
 
 
 def _read(name: str, value: Any, place: str) -> Any:
+    if name == "plugin":
+        raise RlaunchError.of(
+            "core.setting-invalid", "`plugin` says which code reads the profile and cannot be set",
+            place=place, hint="`--cluster` chooses another cluster",
+        )  # fmt: skip
+    if name.startswith("env."):
+        try:
+            return environment.coerce(value) or ""
+        except TypeError as error:
+            raise RlaunchError.of(
+                "env.not-scalar", f"`{name[4:]}` is a {error}, and a variable is one string",
+                place=place, hint="write the value as one quoted string",
+            ) from None  # fmt: skip
     spec = SETTINGS.get(name)
     if spec is None:
         return value

@@ -14,7 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field
 class Model(BaseModel):
     """Base of all profile parts: frozen, unknown keys refused."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        defer_build=True,
+        allow_inf_nan=False,
+        coerce_numbers_to_str=True,  # `--set` reads numbers as numbers, whatever the field
+    )
 
 
 class Rule(Model):

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+MOST_NODES = 10_000
+"""More than any machine has; a slip of the keyboard is not planned node by node."""
 PRIORITIES = ("production", "interactive", "batch")
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
 _UNITS |= {f"{unit}I": 1024**power for unit, power in (("K", 1), ("M", 2), ("G", 3), ("T", 4))}
@@ -34,6 +36,14 @@ def read_positive(text: Any) -> int:
     number = read_int(text)
     if number < 1:
         raise ValueError("a whole number of at least 1")
+    return number
+
+
+def read_nodes(text: Any) -> int:
+    """Read a number of nodes: at least 1, and no more than any cluster has."""
+    number = read_positive(text)
+    if number > MOST_NODES:
+        raise ValueError(f"at most {MOST_NODES} nodes")
     return number
 
 
@@ -135,9 +145,7 @@ class Spec(NamedTuple):
 
 
 SETTINGS: Mapping[str, Spec] = {
-    "nodes": Spec(
-        read_positive, "--num-nodes", "whole nodes of the gang; computed from the recipe"
-    ),
+    "nodes": Spec(read_nodes, "--num-nodes", "whole nodes of the gang; computed from the recipe"),
     "gpus_per_node": Spec(read_count, "--gpus_per_node", "GPUs of one node"),
     "cpu": Spec(read_cores, "--cpu", "cores per node"),
     "memory": Spec(read_size, "--memory", "memory per node"),

@@ -70,12 +70,15 @@ class World(NamedTuple):
     ) -> World:
         """Read this machine: user, checkout, secrets' names, configuration.
 
+        Without `artifacts` nothing can be planned: the checkout is not looked at either, so that a
+        run can be watched from anywhere, a deleted directory included.
+
         Raises RlaunchError for a missing workspace or secrets file, or a broken `rlaunch.toml`.
         """
         env = dict(os.environ if environ is None else environ)
         shell, clock = Shell(), SystemClock()
         home = env.get("HOME") or str(Path.home())
-        state = f"{env.get('XDG_STATE_HOME') or home + '/.local/state'}/rlaunch"
+        state = f"{_xdg(env, 'XDG_STATE_HOME', home + '/.local/state')}/rlaunch"
         keyring = Keyring(secrets_env or default_file(env), env)
         context = Context(
             user=env.get("USER") or env.get("LOGNAME") or _login(),
@@ -83,10 +86,10 @@ class World(NamedTuple):
             run_id=os.urandom(4).hex(),
             home=home,
             state=state,
-            cwd=str(Path.cwd()),
+            cwd=_cwd(),
             python=_python(),
             version=VERSION,
-            workspace=checkout(shell, workspace),
+            workspace=checkout(shell, workspace) if artifacts else Workspace(""),
             present=keyring.names,
             artifacts=_artifacts() if artifacts else (),
         )
@@ -123,7 +126,7 @@ def _python() -> str:
 
 
 def _config(env: Mapping[str, str], home: str) -> Mapping[str, Any]:
-    path = Path(env.get("XDG_CONFIG_HOME") or f"{home}/.config") / "rlaunch" / "rlaunch.toml"
+    path = Path(_xdg(env, "XDG_CONFIG_HOME", f"{home}/.config")) / "rlaunch" / "rlaunch.toml"
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -138,7 +141,26 @@ def _config(env: Mapping[str, str], home: str) -> Mapping[str, Any]:
         raise _broken(path, str(error)) from None
     if unknown := sorted(set(data) - {"cluster", "clusters", "env"}):
         raise _broken(path, f"it has no key `{unknown[0]}`; it takes cluster, clusters, env")
+    tables = [("env", data.get("env", {})), ("clusters", data.get("clusters", {}))]
+    if isinstance(tables[1][1], dict):
+        tables += [(f"clusters.{name}", section) for name, section in tables[1][1].items()]
+    if wrong := [name for name, section in tables if not isinstance(section, dict)]:
+        raise _broken(path, f"`{wrong[0]}` is no table")
     return data
+
+
+def _xdg(env: Mapping[str, str], name: str, default: str) -> str:
+    """Return a base directory; a relative one is ignored, as its specification says."""
+    value = env.get(name, "")
+    return value if value.startswith("/") else default
+
+
+def _cwd() -> str:
+    """Return the current directory; empty where it was deleted."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return ""
 
 
 def _broken(path: Path, reason: str) -> RlaunchError:
@@ -153,10 +175,13 @@ def checkout(shell: Shell, workspace: str | None) -> Workspace:
 
     Outside git the directory itself is the workspace. Raises RlaunchError `core.workspace`.
     """
-    start = Path(workspace or ".").resolve()
+    try:
+        start = Path(workspace or ".").resolve()
+    except FileNotFoundError:  # the current directory was deleted
+        start = Path("/does/not/exist")
     if not start.is_dir():
         raise RlaunchError.of(
-            "core.workspace", f"there is no directory `{workspace}`", place="--workspace",
+            "core.workspace", f"there is no directory `{workspace or '.'}`", place="--workspace",
             hint="give the directory that your code lies in",
         )  # fmt: skip
     found = shell.run(["git", "-C", str(start), "rev-parse", "--show-toplevel", "HEAD"], timeout=10)

@@ -71,6 +71,24 @@ def test_problems_are_findings_and_never_raised(events: list[Any], tmp_path: Pat
     assert codes(flow.prepare(world, ask(tmp_path, cluster=""))) == ["core.cluster-missing"]
 
 
+def test_the_users_variables_are_a_layer(events: list[Any], tmp_path: Path):
+    """`[env]` of rlaunch.toml reaches the job, a cluster's own section wins, and both are judged."""
+    user = {"env": {"A": "all", "B": 1}, "clusters": {"scripted": {"env": {"A": "own"}}}}
+    plan = planned(tmp_path, make_world(tmp_path)._replace(user=user))
+    assert plan.env == {"A": "own", "B": "1"}
+    assert plan.run.provenance["env.B"].source == "rlaunch.toml"
+    world = make_world(tmp_path)._replace(user={"env": {"AWS_SECRET_ACCESS_KEY": "x"}})
+    assert codes(flow.prepare(world, ask(tmp_path))) == ["env.refused"]
+
+
+def test_a_section_about_no_cluster_is_said(events: list[Any], tmp_path: Path):
+    """A misspelt section of rlaunch.toml is a warning with the name that was meant."""
+    world = make_world(tmp_path)._replace(user={"clusters": {"lcoal": {"cpu": 1}}})
+    found = [f for f in flow.prepare(world, ask(tmp_path)).findings if f.level == "warning"]
+    assert [f.code for f in found] == ["core.config-section"]
+    assert found[0].hint == "did you mean `[clusters.local]`?"
+
+
 def test_a_recipe_outside_the_workspace(events: list[Any], tmp_path: Path):
     """Where the workspace travels, the recipe must lie inside it."""
     inner = tmp_path / "inner"

@@ -53,6 +53,20 @@ def test_a_dotted_name_reaches_into_a_mapping():
     assert BASE.get("env") is None
 
 
+def test_numbers_are_text_where_text_is_meant():
+    """`--set env.N=2` and a text field given as a number arrive as their text."""
+    laid = lay_on(typed={"env.N": 2, "env.B": True, "description": 7})
+    assert laid.profile.env == {"N": "2", "B": "1"}
+    assert laid.profile.description == "7"
+    assert refused(typed={"env.L": [1]}) == [("env.not-scalar", "--set env.L")]
+
+
+def test_what_cannot_be_set():
+    """The plugin of a profile is not a setting, and no number is infinite."""
+    assert refused(typed={"plugin": "iris"}) == [("core.setting-invalid", "--set plugin")]
+    assert refused(typed={"grace_s": float("inf")}) == [("profile.invalid", "--set grace_s")]
+
+
 def test_an_unknown_setting_has_a_suggestion():
     """A typo is an error with the nearest name."""
     with pytest.raises(RlaunchError) as caught:

@@ -65,6 +65,13 @@ def test_bad_values(read: Any, bad: Any):
         read(bad)
 
 
+def test_a_slip_of_the_keyboard_is_no_number_of_nodes():
+    """More nodes than any machine has are refused at once."""
+    assert settings.read_nodes(str(settings.MOST_NODES)) == settings.MOST_NODES
+    with pytest.raises(ValueError, match="at most"):
+        settings.read_nodes("99999999999999999999")
+
+
 def test_good_values():
     """Each reader takes its usual forms."""
     assert settings.read_int("7") == 7

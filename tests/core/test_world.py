@@ -86,6 +86,25 @@ def test_state_lies_under_xdg_state(tmp_path: Path):
     assert here(tmp_path, XDG_STATE_HOME="/s").context.state == "/s/rlaunch"
 
 
+def test_a_relative_base_directory_is_ignored(tmp_path: Path):
+    """XDG says that a relative path is no base directory."""
+    assert here(tmp_path, XDG_STATE_HOME="rel").context.state == f"{tmp_path}/.local/state/rlaunch"
+
+
+def test_a_deleted_directory_stops_a_launch_and_no_watch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """Where the current directory is gone a run can be watched, and a launch says what is wrong."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    environ = {"HOME": str(tmp_path)}
+    assert World.here(environ=environ, artifacts=False).context.cwd == ""
+    with pytest.raises(RlaunchError, match=r"core\.workspace"):
+        World.here(environ=environ)
+
+
 def test_two_worlds_have_two_run_ids(tmp_path: Path):
     """The run id is drawn anew for every command."""
     assert here(tmp_path).context.run_id != here(tmp_path).context.run_id
@@ -99,7 +118,10 @@ def test_values_of_the_shell_stay_out_of_the_context(tmp_path: Path):
     assert "canary" not in repr(world.keyring)
 
 
-@pytest.mark.parametrize("text", ["cluster = ", "clutser = 'local'", "\xff"])
+@pytest.mark.parametrize(
+    "text",
+    ["cluster = ", "clutser = 'local'", "\xff", "clusters = 3", "[clusters]\nlocal = 3", "env = 3"],
+)
 def test_a_broken_configuration_is_an_error(tmp_path: Path, text: str):
     """rlaunch.toml that cannot be used is refused, never skipped."""
     path = tmp_path / ".config" / "rlaunch" / "rlaunch.toml"

@@ -57,7 +57,7 @@ def test_query_order(query: dict[str, str]) -> None:
     [
         ("s3://b/p", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "127.0.0.1:9", "/b/p/k"),
         ("s3://b/p/", {"AWS_ENDPOINT_URL": "http://cwlota.com"}, "b.cwlota.com", "/p/k"),
-        ("s3://b", {"AWS_ENDPOINT_URL_S3": "https://x.y/root"}, "x.y", "/root/b/k"),
+        ("s3://b", {"AWS_ENDPOINT_URL_S3": "https://x.y/base"}, "x.y", "/base/b/k"),
         ("s3://b/p", {}, "b.s3.us-east-1.amazonaws.com", "/p/k"),
         ("s3://b/p", {"AWS_REGION": "eu-west-1"}, "b.s3.eu-west-1.amazonaws.com", "/p/k"),
         (

@@ -80,11 +80,11 @@ EXPECTED: dict[str, Saved] = {
     ),
     "jupiter_16node_qwen3_30b_a3b_131k_cp_dcp_r3": Saved(
         MOE, None,
-        {"local": told(8, UPLOAD), "iris": told(8), "slurm_jupiter": told(16, UPLOAD)},
+        {"local": told(8), "iris": told(8), "slurm_jupiter": told(16, UPLOAD)},
     ),
     "jupiter_24GPU_qwen3_coder_30b_a3b": Saved(
         MOE, None,
-        {"local": told(3, UPLOAD), "iris": told(3), "slurm_jupiter": told(6, UPLOAD)},
+        {"local": told(3), "iris": told(3), "slurm_jupiter": told(6, UPLOAD)},
     ),
     "jupiter_56GPU_seqnorm_tis": Saved(
         DENSE, None,
