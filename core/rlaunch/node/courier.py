@@ -91,7 +91,7 @@ class Courier:
     def _insist(self, call: Callable[[], T], timeout: float) -> T:
         """Ask until it works. Raises `Ending` with reason `store-failed` when `timeout` has passed."""
         deadline = time.monotonic() + timeout
-        trouble = "no answer"
+        trouble = silence = f"no answer ({self._store})"
         if self._busy_since is not None and time.monotonic() - self._busy_since > 2:
             self.restart()  # something before us hangs
         for pause in back_off():
@@ -99,7 +99,7 @@ class Courier:
             left = max(0.05, deadline - time.monotonic())
             if not self._loop.until(parcel.done.is_set, min(PATIENCE, left)):
                 self.restart()
-                trouble = "no answer"
+                trouble = silence
             elif parcel.error is None:
                 return cast("T", parcel.answer)
             else:

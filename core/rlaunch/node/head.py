@@ -30,7 +30,7 @@ from .records import (
 )
 from .staging import stage
 
-STORE_PATIENCE = 60.0
+STORE_PATIENCE = 50.0
 
 
 class HeadRole:

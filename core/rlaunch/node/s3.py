@@ -26,6 +26,9 @@ class S3Store(Store):
         self.place, self._client = place, client
         self._no_conditions = False
 
+    def __str__(self) -> str:
+        return str(self.place)
+
     def list(self, prefix: str) -> dict[str, str]:
         start = self.place.key(f"{prefix}/" if prefix else "")
         found: dict[str, str] = {}

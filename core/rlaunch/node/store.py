@@ -56,6 +56,9 @@ class DirectoryStore(Store):
     def __init__(self, root: str) -> None:
         self.root = root
 
+    def __str__(self) -> str:
+        return f"`{self.root}`"
+
     def list(self, prefix: str) -> dict[str, str]:
         found: dict[str, str] = {}
         try:
