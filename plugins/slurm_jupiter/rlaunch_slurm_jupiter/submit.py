@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from threading import Thread
 
 from rlaunch.cluster import Report
 from rlaunch.errors import ClusterError
@@ -47,27 +46,7 @@ def submit_plan(
         site.put(run.paths.artifacts, _artifacts(plan))
     site.put(root, _parcels(plan, secrets, run.paths.artifacts == root))
     report(f"submitting {native['links']} job(s) from {root}")
-    # The plan is for people and costs as much as an sbatch; it is written while sbatch waits for SLURM.
-    aside = Thread(target=_write_plan, args=(site, plan, report))
-    aside.start()
-    try:
-        jobs = _send(site, plan)
-    finally:
-        aside.join()
-    return JobRef(run.cluster, "+".join(jobs), run.id)
-
-
-def _write_plan(site: Site, plan: Plan, report: Report) -> None:
-    from rlaunch.documents import plan_to_json
-
-    text = json.dumps(plan_to_json(plan), ensure_ascii=False, separators=(",", ":"))
-    try:
-        site.put(
-            plan.run.paths.run_dir,
-            [Parcel("plan.json", 0o600, f"{text}\n".encode("utf-8", "surrogateescape"))],
-        )
-    except ClusterError as error:  # the job does not need it
-        report(f"the plan was not written into the run directory: {error}")
+    return JobRef(run.cluster, "+".join(_send(site, plan)), run.id)
 
 
 def _send(site: Site, plan: Plan) -> list[str]:
@@ -129,6 +108,8 @@ def refused(done: Done, tool: str) -> ClusterError:
 
 
 def _parcels(plan: Plan, secrets: Mapping[str, str], artifacts: bool) -> Iterator[Parcel]:
+    from rlaunch.documents import plan_to_json
+
     for file in plan.files:
         yield Parcel(file.path, file.mode, file.content.encode("utf-8", "surrogateescape"))
     for secret in plan.secret_files:
@@ -136,6 +117,8 @@ def _parcels(plan: Plan, secrets: Mapping[str, str], artifacts: bool) -> Iterato
         yield Parcel(secret.path, secret.mode, json.dumps(values).encode())
     if artifacts:
         yield from _artifacts(plan)
+    text = json.dumps(plan_to_json(plan), ensure_ascii=False, separators=(",", ":"))
+    yield Parcel("plan.json", 0o600, f"{text}\n".encode("utf-8", "surrogateescape"))
 
 
 def _artifacts(plan: Plan) -> Iterator[Parcel]:
