@@ -1,6 +1,8 @@
 """Plan files: made, reviewed, sent as they are."""
 
 import json
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,5 +97,27 @@ def test_a_plan_that_would_be_refused_is_not_written(
 def test_a_file_that_cannot_be_written_is_an_explained_error(rl: Rl, scripted: Any, launch: Launch):
     """A missing directory is named, with no traceback."""
     said = rl("plan", *launch, "-o", "/nowhere/plan.json")
+    assert said.code == 3
+    assert "error[core.output]" in said.err
+
+
+def test_a_link_and_a_pipe_are_written_through(
+    rl: Rl, scripted: Any, launch: Launch, tmp_path: Path
+):
+    """`-o` never puts a file where a link, a pipe or a device was."""
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    assert rl("plan", *launch, "-o", str(tmp_path / "link.json")).code == 0
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "real.json").read_text())["schema"] == "rlaunch.plan/1"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    assert rl("plan", *launch, "-o", str(pipe)).code == 0
+    reader.join(10)
+    assert json.loads(read[0])["schema"] == "rlaunch.plan/1"
+    assert pipe.is_fifo()
+    said = rl("plan", *launch, "-o", str(tmp_path))
     assert said.code == 3
     assert "error[core.output]" in said.err

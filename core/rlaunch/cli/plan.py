@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from rlaunch.cli.flags import Json, PlanFlags, request, spelling, taking
-from rlaunch.codes import Code
 
 
 @taking(PlanFlags)
@@ -34,35 +33,11 @@ def command(
         voice.show(() if json else prepared.findings)
         voice.tell(f"`{output}` was not written: the plan would be refused")
         return 3
-    _write(output, prepared.plan)
+    from rlaunch.documents import plan_to_json, to_text
+    from rlaunch.writing import write
+
+    write(output, to_text(plan_to_json(prepared.plan)))
     if not json:
         voice.show(prepared.findings)
         voice.say(f"{output}: run {prepared.plan.run.id}; send it with `rlaunch submit {output}`")
     return code
-
-
-def _write(output: str, plan: object) -> None:
-    """Write the plan file in one step, so that a half-written one is never sent."""
-    from pathlib import Path
-
-    from rlaunch.documents import plan_to_json, to_text
-    from rlaunch.errors import RlaunchError
-
-    path = Path(output)
-    half = path.with_name(f".{path.name}.part")
-    try:
-        half.write_text(to_text(plan_to_json(plan)), encoding="utf-8")  # type: ignore[arg-type]  # a Plan
-        half.replace(path)
-    except OSError as error:
-        raise RlaunchError.of(
-            "core.output", f"`{output}` cannot be written: {error.strerror}", place="--output",
-            hint="give a file in a directory that exists",
-        ) from None  # fmt: skip
-
-
-CODES = (
-    Code(
-        "core.output",
-        "A file that was asked for cannot be written.\n\nGive one in a directory that exists.",
-    ),
-)

@@ -55,9 +55,10 @@ def command(
     from rlaunch.cli.opening import world_for
     from rlaunch.cli.speak import Voice
     from rlaunch.porting import porter
+    from rlaunch.writing import taken
 
     voice = Voice(json=json)
-    if output is not None and not force and _there(output):
+    if output is not None and not force and taken(output):
         raise porter.exists(output)
     ported = porter.port(
         world_for(voice, artifacts=False), recipe, source, target,
@@ -86,12 +87,6 @@ def _tell(voice: "Voice", ported: "Ported", output: str | None) -> None:
     else:
         trouble = f"; `{ported.target}` would refuse it, see above" if ported.refused else ""
         voice.say(f"{output}: written{trouble}")
-
-
-def _there(path: str) -> bool:
-    from pathlib import Path
-
-    return Path(path).exists()
 
 
 def _table(ported: "Ported") -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -85,23 +84,12 @@ def save(text: str, output: str, *, force: bool = False) -> None:
 
     A file that is there is never written over without `force`.
     """
-    path = Path(output)
-    half = path.with_name(f".{path.name}.{os.getpid()}.part")
+    from rlaunch.writing import write
+
     try:
-        half.write_text(text, encoding="utf-8", newline="")
-        if force:
-            half.replace(path)
-        else:
-            os.link(half, path)  # fails where the name is taken, whoever was faster
+        write(output, text, fresh=not force)
     except FileExistsError:
         raise exists(output) from None
-    except OSError as error:
-        raise RlaunchError.of(
-            "core.output", f"`{output}` cannot be written: {error.strerror}", place="--output",
-            hint="give a file in a directory that exists",
-        ) from None  # fmt: skip
-    finally:
-        half.unlink(missing_ok=True)
 
 
 def exists(output: str) -> RlaunchError:
