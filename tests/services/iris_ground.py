@@ -107,7 +107,7 @@ class Ground:
 
     def status(self, name: str) -> Any:
         """Return the status document of a run."""
-        return self.rl("status", name, "--once", "--json").document
+        return self.rl("status", name, "--json").document
 
     def wait_for(self, name: str, *states: str, timeout: float = 200) -> Any:
         """Poll until a run is in one of the states."""

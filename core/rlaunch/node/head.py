@@ -30,7 +30,8 @@ from .records import (
 )
 from .staging import stage
 
-STORE_PATIENCE = 50.0
+STORE_PATIENCE = 45.0
+"""Seconds that one step of bring-up waits for the store: with the farewell a gang ends within a minute."""
 
 
 class HeadRole:
