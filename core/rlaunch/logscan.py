@@ -14,6 +14,7 @@ from itertools import accumulate, islice
 from operator import attrgetter
 from typing import NamedTuple
 
+from rlaunch.longlog import LongLog
 from rlaunch.model import Evidence, LogLine
 
 _TEXT = attrgetter("text")
@@ -83,7 +84,7 @@ def repeats(line: LogLine) -> int:
     return int(found[1]) if found else 0
 
 
-def newest_attempt(evidence: Evidence) -> tuple[int | None, tuple[LogLine, ...]]:
+def newest_attempt(evidence: Evidence) -> tuple[int | None, Sequence[LogLine]]:
     """Return the newest attempt and its lines; None where nothing tells attempts apart.
 
     A line without an attempt belongs to that of the line before it in its rank's log: an agent
@@ -91,12 +92,15 @@ def newest_attempt(evidence: Evidence) -> tuple[int | None, tuple[LogLine, ...]]
     """
     lines = evidence.lines
     known = {status.attempt for status in evidence.states[-1:]} - {None}
-    given = set(map(_ATTEMPT, lines))
+    given = set(lines.attempts if isinstance(lines, LongLog) else map(_ATTEMPT, lines))
     if None not in given and len(given | known) == 1:  # one attempt, said by the cluster: usual
         return next(iter(given | known)), lines
     told = [attempt_of(line) for line in lines]
     newest = max((a for a in (*told, *known) if a is not None), default=None)
-    return newest, lines if newest is None else tuple(_inherited(lines, told, newest))
+    if newest is None:
+        return None, lines
+    rest = _inherited(lines, told, newest)
+    return newest, lines.only(rest) if isinstance(lines, LongLog) else tuple(rest)
 
 
 def _inherited(

@@ -10,7 +10,7 @@ Over 300 lines on purpose: the vocabulary of the program is read in one place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
@@ -389,7 +389,8 @@ class Evidence(NamedTuple):
     facts: RunFacts
     states: tuple[Status, ...]
     """Oldest first."""
-    lines: tuple[LogLine, ...]
+    lines: Sequence[LogLine]
+    """All of them, in order; a very long log is packed, so take them as they come and hold few."""
     now: str
     trials: int | None = None
     """Completed trials (`result.json` files); None where nobody could count."""

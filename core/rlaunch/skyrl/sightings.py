@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -161,7 +161,7 @@ class Sightings:
         return float(age) if age < _DAY_S / 2 else None
 
 
-def _last_of_ranks(lines: tuple[LogLine, ...]) -> list[LogLine]:
+def _last_of_ranks(lines: Sequence[LogLine]) -> list[LogLine]:
     last: dict[int | None, LogLine] = {}
     for line in reversed(lines[-5000:]):
         last.setdefault(logscan.rank_of(line), line)
