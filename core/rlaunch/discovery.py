@@ -14,6 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlaunch.codes import Code
@@ -133,13 +134,15 @@ def _drive(name: str, claim: Claim, known: Mapping[str, tuple[Claim, ...]]) -> M
 
     _fill(CLUSTERS, known)
     try:
-        module: ModuleType = DriverManager(CLUSTERS, name).driver
-    except Exception as error:  # whatever a plugin's import raises is its fault, told as such
+        with redirect_stdout(sys.stderr):
+            module: ModuleType = DriverManager(CLUSTERS, name).driver
+    except _NotImportedError as error:
+        cause = error.__cause__ or error
         raise PluginError.of(
             "core.plugin-broken",
-            f"the plugin `{name}` of `{claim.distribution}` does not import: {_said(error)}",
+            f"the plugin `{name}` of `{claim.distribution}` does not import: {_said(cause)}",
             hint="see `rlaunch doctor`; the other clusters work",
-        ) from error
+        ) from cause
     return module
 
 
@@ -153,12 +156,18 @@ def _load_all(
 
     def note(_manager: object, point: Any, error: BaseException) -> None:
         claim = next(c for c in known[point.name] if c.module == point.value)
-        failures.append(Failure(point.name, claim.distribution, claim.module, _said(error)))
+        cause = error.__cause__ or error
+        failures.append(Failure(point.name, claim.distribution, claim.module, _said(cause)))
 
     _fill(group, known)
-    manager: Any = ExtensionManager(group, on_load_failure_callback=note)
+    with redirect_stdout(sys.stderr):
+        manager: Any = ExtensionManager(group, on_load_failure_callback=note)
     modules: dict[str, ModuleType] = {e.plugin.__name__: e.plugin for e in manager}
     return tuple(modules.values()), tuple(failures)
+
+
+class _NotImportedError(Exception):
+    """A plugin's import raised its cause."""
 
 
 def _fill(group: str, known: Mapping[str, tuple[Claim, ...]]) -> None:
@@ -167,8 +176,20 @@ def _fill(group: str, known: Mapping[str, tuple[Claim, ...]]) -> None:
 
     from stevedore.extension import ExtensionManager
 
+    class Point(EntryPoint):
+        """An entry point whose import cannot end the process: `sys.exit` in a plugin is its fault too."""
+
+        def load(self) -> Any:
+            """Import the module. Raises `_NotImportedError` from whatever the import raised."""
+            try:
+                return super().load()
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as error:
+                raise _NotImportedError from error
+
     points = [
-        EntryPoint(name=name, value=claim.module, group=group)
+        Point(name=name, value=claim.module, group=group)
         for name, several in known.items()
         for claim in several
     ]
@@ -222,7 +243,8 @@ CODES = (
     Code(
         "core.plugin-broken",
         "A plugin is installed but its import raised an exception.\n\n"
-        "The exception is the plugin's own, or one of a library that it needs. Other clusters work;\n"
+        "The exception is the plugin's own, or one of a library that it needs; `SystemExit` is one that\n"
+        "called `sys.exit`. Other clusters work;\n"
         "`rlaunch doctor` lists every plugin that does not import, with its distribution.",
     ),
     Code(

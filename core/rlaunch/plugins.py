@@ -7,7 +7,9 @@ sorted, and a plugin that raises becomes the finding `core.plugin-failed`, which
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from rlaunch.model import Command, Event, Evidence, Level, Milestone, Plan, Run, RunFacts
 
 _ORDER = {"error": 0, "warning": 1, "note": 2}
+_OURS = (KeyboardInterrupt, GeneratorExit)
+"""What a plugin may be left by; anything else that it raises is its fault, `SystemExit` too."""
 
 
 class Plugins:
@@ -106,10 +110,11 @@ class Plugins:
         """Ask one after the other until one answers; what a plugin raises is explained."""
         for name in self._implementers(hook):
             try:
-                answer = self._caller(hook, name)(**arguments)
-            except RlaunchError:
+                with redirect_stdout(sys.stderr):  # stdout is for what was asked for
+                    answer = self._caller(hook, name)(**arguments)
+            except (RlaunchError, *_OURS):
                 raise
-            except Exception as error:
+            except BaseException as error:
                 raise PluginError(_failed(name, hook, error, "error")) from error
             if answer is not None:
                 return answer
@@ -121,11 +126,14 @@ class Plugins:
         failures: list[Finding] = []
         for name in self._implementers(hook):
             try:
-                for answer in self._caller(hook, name)(**arguments):
-                    answers.extend(answer or ())
+                with redirect_stdout(sys.stderr):
+                    for answer in self._caller(hook, name)(**arguments):
+                        answers.extend(answer or ())
+            except _OURS:
+                raise
             except RlaunchError as error:
                 failures.extend(error.findings)
-            except Exception as error:  # noqa: BLE001  # a plugin's bug must not harm the run
+            except BaseException as error:  # noqa: BLE001  # a plugin's bug must not harm the run
                 failures.append(_failed(name, hook, error, level))
         return answers, failures
 
@@ -134,7 +142,7 @@ def _rank(finding: Finding) -> tuple[int, str, str, str]:
     return _ORDER[finding.level], finding.code, finding.place, finding.message
 
 
-def _failed(name: str, hook: str, error: Exception, level: Level) -> Finding:
+def _failed(name: str, hook: str, error: BaseException, level: Level) -> Finding:
     return Finding(
         level,
         "core.plugin-failed",
@@ -151,7 +159,7 @@ def _line(error: BaseException) -> str:
 CODES = (
     Code(
         "core.plugin-failed",
-        "A plugin raised an exception while it was asked.\n\n"
+        "A plugin raised an exception, or called `sys.exit`, while it was asked.\n\n"
         "The exception is a bug of that plugin. In a check it stops the launch, because a rule that\n"
         "could not be judged may have been the one that matters; elsewhere it is a warning.",
     ),

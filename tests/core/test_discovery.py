@@ -103,6 +103,42 @@ def test_a_broken_plugin_is_an_error_that_names_it(install: Install):
     assert isinstance(refused.value.__cause__, OSError)
 
 
+@pytest.mark.parametrize("text", ["import sys; sys.exit(0)", "assert 0", "raise BaseException"])
+def test_a_plugin_that_exits_is_a_broken_plugin(install: Install, text: str):
+    """`sys.exit` at its import neither ends the command nor looks like success; both groups."""
+    install("fake-p", "[rlaunch.clusters]\nzz-p = fake_p\n", fake_p=text)
+    install("fake-q", "[rlaunch.plugins]\nzz-q = fake_q\n", fake_q=text)
+    with pytest.raises(PluginError, match=r"`zz-p` of `fake-p` does not import") as refused:
+        discovery.load("zz-p")
+    assert not isinstance(refused.value.__cause__, PluginError)
+    (finding,) = [f for f in discovery.always()[1] if "zz-q" in f.message]
+    assert finding.code == "core.plugin-broken"
+    assert finding.message.rpartition("does not import: ")[2].startswith(
+        ("SystemExit", "Assertion", "BaseExc")
+    )
+    assert {"zz-p", "zz-q"} <= {failure.name for failure in discovery.broken()}
+
+
+def test_an_interrupt_during_an_import_is_the_users(install: Install):
+    """Ctrl-C is not told as a broken plugin."""
+    install("fake-r", "[rlaunch.clusters]\nzz-r = fake_r\n", fake_r="raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        discovery.load("zz-r")
+
+
+def test_what_a_plugin_prints_at_its_import_is_not_on_stdout(
+    install: Install, capsys: pytest.CaptureFixture[str]
+):
+    """stdout is kept for the one document."""
+    install("fake-s", "[rlaunch.clusters]\nzz-s = fake_s\n", fake_s="print('hello')")
+    install("fake-t", "[rlaunch.plugins]\nzz-t = fake_t\n", fake_t="print('good day')")
+    discovery.load("zz-s")
+    discovery.always()
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert ("hello" in err, "good day" in err) == (True, True)
+
+
 def test_a_module_that_is_gone_is_a_broken_plugin(install: Install):
     """An entry point whose module does not exist is told like any other failure."""
     install("fake-h", "[rlaunch.clusters]\nzz-h = fake_h_gone\n")

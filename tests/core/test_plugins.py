@@ -1,5 +1,6 @@
 """The facade over pluggy: sorted, and one plugin's fault is told with its name."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -61,6 +62,37 @@ class Raising:
     @hookimpl
     def rlaunch_command(self, run: Any) -> None:
         raise KeyError("entrypoint")
+
+
+class Leaving:
+    """Calls `sys.exit` wherever it is asked, after a word on stdout."""
+
+    @hookimpl
+    def rlaunch_check(self, run: Any, plan: Any) -> Iterator[Finding]:
+        print("leaving")
+        yield A
+        sys.exit(0)
+
+    @hookimpl
+    def rlaunch_event(self, event: Any) -> None:
+        sys.exit(0)
+
+    @hookimpl
+    def rlaunch_command(self, run: Any) -> None:
+        print("leaving")
+        sys.exit(0)
+
+
+class Interrupted:
+    """Is asked while the operator presses Ctrl-C."""
+
+    @hookimpl
+    def rlaunch_check(self, run: Any, plan: Any) -> Iterable[Finding]:
+        raise KeyboardInterrupt
+
+    @hookimpl
+    def rlaunch_command(self, run: Any) -> None:
+        raise KeyboardInterrupt
 
 
 class Judging:
@@ -179,3 +211,22 @@ def test_one_module_is_registered_once_and_managers_share_nothing():
     assert Plugins([]).modules == ()
     assert Plugins([two]).modules == (two,)
     assert Plugins([two]).names == ("Two",)
+
+
+def test_a_plugin_that_exits_is_a_plugin_that_failed(capsys: pytest.CaptureFixture[str]):
+    """`sys.exit(0)` in a hook is no success of the command, and what it prints is not on stdout."""
+    plugins = Plugins([Two(), Leaving()])
+    (failed,) = [f for f in plugins.check(RUN, PLAN) if f.code == "core.plugin-failed"]
+    assert failed.level == "error"
+    assert "`Leaving` failed in `rlaunch_check`: SystemExit" in failed.message
+    assert [f.code for f in plugins.event(SimpleNamespace())] == ["core.plugin-failed"]  # type: ignore[arg-type]
+    with pytest.raises(PluginError, match=r"`Leaving` failed in `rlaunch_command`"):
+        plugins.command(RUN)
+    assert capsys.readouterr() == ("", "leaving\nleaving\n")
+
+
+def test_an_interrupt_is_the_operators():
+    """Ctrl-C while a plugin is asked ends the command and is not told as the plugin's failure."""
+    for ask in (lambda p: p.check(RUN, PLAN), lambda p: p.command(RUN)):
+        with pytest.raises(KeyboardInterrupt):
+            ask(Plugins([Interrupted()]))
