@@ -94,6 +94,9 @@ def test_plan_and_launch_share_their_flags(rl: Rl):
     [
         (["statsu"], "there is no command `statsu`", "did you mean `rlaunch status`?"),
         (["--rl_conf", "x"], "there is no flag `--rl_conf`", "did you mean `--rl-config`?"),
+        (["--frobnicate"], "there is no flag `--frobnicate`", "hint: see `rl"),
+        (["--name", "x"], "there is no flag `--name`", "did you mean `--job-name`?"),
+        (["--nodes", "2"], "there is no flag `--nodes`", "did you mean `--num-nodes`?"),
         (["status", "--jsn"], "there is no flag `--jsn`", "did you mean `--json`?"),
         (["--cluster", "local"], "`--rl-config` is missing", "see `rlaunch --help`"),
         (["stop"], "`JOB` is missing", "see `rlaunch stop --help`"),

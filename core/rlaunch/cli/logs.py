@@ -59,8 +59,8 @@ def _give(voice: "Voice", job: str, to: str | None, since: str | None, **wanted:
 
     world = world_for(voice, artifacts=False)
     gc.enable()
-    found = flow.find(world, job)
     moment = since_when(since, world.clock.now()) if since else None
+    found = flow.find(world, job)
     if to is None:
         _show(voice, flow.logs(world, found, since=moment, **wanted), ranks=wanted["rank"] is None)
         return

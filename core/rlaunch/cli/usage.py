@@ -11,6 +11,8 @@ from rlaunch.cli.table import COMMANDS
 from rlaunch.codes import Code
 
 EXIT = 64
+_NEAR = 0.65
+"""How alike a flag must be to be suggested, hyphens before it left out: `--name` is near `--job-name`."""
 
 
 def tell(error: Any, args: Sequence[str]) -> int:
@@ -33,14 +35,16 @@ def words(error: Any, args: Sequence[str]) -> tuple[str, str]:
             flag
             for param in error.ctx.command.params
             for flag in (*param.opts, *param.secondary_opts)
+            if flag.startswith("--")
         ]
-        near = get_close_matches(error.option_name.replace("_", "-"), known, n=1)
+        name = error.option_name.replace("_", "-").lstrip("-")
+        near = get_close_matches(name, [flag.lstrip("-") for flag in known], n=1, cutoff=_NEAR)
         typed = (word.partition("=")[0] for word in args)
         name = next(
             (word for word in typed if word.replace("_", "-") == error.option_name),
             error.option_name,
         )
-        return f"there is no flag `{name}`", f"did you mean `{near[0]}`?" if near else ""
+        return f"there is no flag `{name}`", f"did you mean `--{near[0]}`?" if near else ""
     command = next((word for word in args[1:] if word in COMMANDS), None)
     late = f"a command comes first: `rlaunch {command} …`" if command else ""
     if kind == "MissingParameter":
