@@ -53,13 +53,22 @@ NETWORK = frozenset(
 class Runs:
     """The record at `path` (`$XDG_STATE_HOME/rlaunch/runs.sqlite`).
 
-    `warn` takes a finding for each kind of trouble; by default they collect in `findings`.
+    `warn` takes a finding for each kind of trouble; by default they collect in `findings`. Where the
+    record is what was asked for, `strict` makes a record that cannot be read an error: `find`, `list`
+    and `of_name` then raise RlaunchError instead of answering as an empty record would.
     """
 
-    def __init__(self, path: str, warn: Callable[[Finding], object] | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        warn: Callable[[Finding], object] | None = None,
+        *,
+        strict: bool = False,
+    ) -> None:
         self.path = Path(path)
         self.findings: list[Finding] = []
         self._warn = warn or self.findings.append
+        self._strict = strict
 
     def intend(self, plan: Mapping[str, Any], now: str, *, again: bool = False) -> None:
         """Write the row of intent, before anything is sent. `plan` is the plan document.
@@ -95,15 +104,17 @@ class Runs:
         self._set(run_id, only_open=True, ended_at=now, state=state, exit_code=exit_code)
 
     def find(self, name: str) -> Row | None:
-        """Return the newest run of this name, or the run of this id."""
+        """Return the newest run of this name, or the run of this id; none has a `:` in it."""
+        if ":" in name:
+            return None
         exact = self._select("run_id = ?", (name,), 1)
         return next(iter(exact or self._select("name = ?", (name,), 1)), None)
 
     def by_ref(self, ref: JobRef) -> Row | None:
-        """Return the run that the scheduler knows by this id."""
-        return next(
-            iter(self._select("cluster = ? AND native = ?", (ref.cluster, ref.native), 1)), None
-        )
+        """Return the run that the scheduler knows by this id; never raises, for it was named in full."""
+        wanted = (ref.cluster, ref.native)
+        found = self._select("cluster = ? AND native = ?", wanted, 1, strict=False)
+        return next(iter(found), None)
 
     def list(self, limit: int = 50, *, open_only: bool = False) -> tuple[Row, ...]:
         """Return recorded runs, newest first."""
@@ -114,10 +125,17 @@ class Runs:
         """Return all runs of one name, newest first."""
         return self._select("name = ?", (name,), -1)
 
-    def _select(self, where: str, wanted: Sequence[Any], limit: int) -> tuple[Row, ...]:
-        if not self.path.exists():
-            return ()
-        return self._do(lambda base: select(base, where, wanted, limit), ())
+    def _select(
+        self, where: str, wanted: Sequence[Any], limit: int, *, strict: bool = True
+    ) -> tuple[Row, ...]:
+        def work() -> tuple[Row, ...]:
+            try:
+                self.path.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return ()
+            return self._once(lambda base: select(base, where, wanted, limit), "BEGIN")
+
+        return self._guard(work, (), "read", strict=strict and self._strict)
 
     def _set(self, run_id: str, *, only_open: bool = False, **fields: Any) -> None:
         sets = ", ".join(f"{name} = ?" for name in fields)
@@ -126,24 +144,35 @@ class Runs:
         self._do(lambda base: base.execute(words, (*fields.values(), run_id)), None)
 
     def _do(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
-        """Run one transaction; trouble with the record becomes a warning and `otherwise`."""
+        """Run one transaction that writes; trouble becomes a warning and `otherwise`."""
+        return self._guard(lambda: self._once(work), otherwise, "written", strict=False)
+
+    def _guard(self, once: Callable[[], T], otherwise: T, done: str, *, strict: bool) -> T:
+        """Do it, once more after a corrupt file was moved aside; trouble becomes a finding."""
+
+        def tell(finding: Finding) -> None:
+            if strict:
+                raise RlaunchError(finding._replace(level="error"))
+            self._warn(finding)
+
         try:
             try:
-                return self._once(work)
+                return once()
             except sqlite3.DatabaseError as error:
                 if type(error) is not sqlite3.DatabaseError:
                     raise  # busy, full, … (below), or a wrong statement of ours
-                self._set_aside(str(error))
-                return self._once(work)
+                if (moved := self._set_aside(str(error))) is not None:
+                    tell(moved)
+                return once()
         except (sqlite3.OperationalError, OSError) as error:
-            self._warn(_trouble(self.path, error))
+            tell(_trouble(self.path, error, done))
             return otherwise
 
-    def _once(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _once(self, work: Callable[[sqlite3.Connection], T], begin: str = "BEGIN IMMEDIATE") -> T:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)) as base:
             self._prepare(base)
-            base.execute("BEGIN IMMEDIATE")
+            base.execute(begin)
             try:
                 answer = work(base)
             except BaseException:
@@ -165,28 +194,26 @@ class Runs:
         base.execute(f"PRAGMA journal_mode = {mode}")
         base.executescript(f"BEGIN IMMEDIATE; {TABLE} PRAGMA user_version = {VERSION}; COMMIT;")
 
-    def _set_aside(self, reason: str) -> None:
-        """Move a corrupt record away; of several processes that find it, one moves it."""
+    def _set_aside(self, reason: str) -> Finding | None:
+        """Move a corrupt record away; of several processes that find it, one moves it and is told so."""
         import fcntl
 
         with (self.path.parent / "runs.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if _sound(self.path):
-                return  # another process was faster
+                return None  # another process was faster
             number = 1
             while (aside := self.path.with_name(f"{self.path.name}.corrupt-{number}")).exists():
                 number += 1
             for suffix in ("-wal", "-shm"):
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             self.path.rename(aside)
-        self._warn(
-            Finding(
-                "warning",
-                "core.run-record-corrupt",
-                f"the run record was corrupt ({reason}) and was moved aside; a new one was begun",
-                str(aside),
-                "runs of the old record are named as `cluster:id`, or by `rlaunch clusters`",
-            )
+        return Finding(
+            "warning",
+            "core.run-record-corrupt",
+            f"the run record was corrupt ({reason}) and was moved aside; a new one is begun",
+            str(aside),
+            "runs of the old record are named as `cluster:id`",
         )
 
 
@@ -235,12 +262,13 @@ def _live(row: Row) -> RlaunchError:
     )
 
 
-def _trouble(path: Path, error: Exception) -> Finding:
+def _trouble(path: Path, error: Exception, done: str) -> Finding:
     locked = "locked" in str(error) or "busy" in str(error)
+    so = ", so this is not recorded" if done == "written" else ""
     return Finding(
         "warning",
         "core.run-record-locked" if locked else "core.run-record-unusable",
-        f"the run record cannot be used, so this is not recorded: {error}",
+        f"the run record cannot be {done}{so}: {error}",
         str(path),
         "runs are then named as `cluster:id`; `rlaunch doctor` looks at the record",
     )
@@ -250,22 +278,23 @@ CODES = (
     Code(
         "core.run-record-corrupt",
         "The run record was not a sound SQLite file and was moved aside.\n\n"
-        "The record is never the truth about liveness, so a launch goes on with a new one. Jobs of the\n"
-        "old record are still there and are named as `cluster:id`.",
+        "The record is never the truth about liveness, so a launch goes on with a new one; a command that\n"
+        "looks up runs ends with 3 this once. Jobs of the old record are named as `cluster:id`.",
         "warning",
     ),
     Code(
         "core.run-record-locked",
         "Another process held the run record for more than five seconds.\n\n"
-        "The launch goes on unrecorded. Transactions take milliseconds, so a long lock is a hanging\n"
-        "process or a file system without working locks.",
+        "A launch goes on unrecorded; a command that looks up runs ends with 3. Transactions take\n"
+        "milliseconds, so a long lock is a hanging process or a file system without working locks.",
         "warning",
     ),
     Code(
         "core.run-record-unusable",
-        "The run record cannot be opened, written or understood.\n\n"
-        "The launch goes on unrecorded. Usual causes: a full or read-only home, or a record that a newer\n"
-        "rlaunch made.",
+        "The run record cannot be opened, read, written or understood.\n\n"
+        "A launch goes on unrecorded; a command that looks up runs ends with 3, for the record is not\n"
+        "empty, and `CLUSTER:ID` asks a cluster about any job. Usual causes: a full or read-only home, or\n"
+        "a record that a newer rlaunch made.",
         "warning",
     ),
 )

@@ -222,3 +222,20 @@ def test_runs_lists_what_was_launched(rl: Rl, scripted: Any, job: str):
     assert run["job"] == f"scripted:{job}"
     assert len(run["recipe_sha256"]) == 64
     assert rl("runs", "nobody").out == ""
+
+
+def test_a_record_that_cannot_be_read_is_not_an_empty_one(rl: Rl, scripted: Any, home: Path):
+    """Who lists runs or names one is told, with 3; a job named in full is still asked about."""
+    record = home / ".local" / "state" / "rlaunch" / "runs.sqlite"
+    record.mkdir(parents=True)
+    scripted.states(RUN)
+    for words in (["runs"], ["status"], ["status", "mine"], ["watch"], ["stop", "mine", "--yes"]):
+        said = rl(*words)
+        assert (said.code, said.out) == (3, ""), words
+        assert "error[core.run-record-unusable]: the run record cannot be read: " in said.err
+        document = rl(*words, "--json").document
+        fits(document, "findings")
+        assert [f["code"] for f in document["findings"]] == ["core.run-record-unusable"]
+    said = rl("status", "scripted:7")
+    assert (said.code, "RUNNING" in said.out) == (4, True)
+    assert "warning[core.run-record-unusable]" in said.err

@@ -193,7 +193,7 @@ def test_a_live_runs_name_is_refused(rl: Rl, scripted: Any, launch: Launch):
 def test_a_record_that_cannot_be_used_never_stops_a_launch(
     rl: Rl, scripted: Any, launch: Launch, home: Path
 ):
-    """Corrupt: moved aside. Not to be opened at all: the run is waited for all the same. One warning."""
+    """Corrupt: moved aside. Not to be opened at all: the run is waited for all the same. One warning each."""
     state = home / ".local" / "state" / "rlaunch"
     state.mkdir(parents=True)
     (state / "runs.sqlite").write_bytes(b"not a database" * 100)
@@ -205,7 +205,9 @@ def test_a_record_that_cannot_be_used_never_stops_a_launch(
     scripted.states(RUN, ("SUCCEEDED", "", 1, 0))
     said = rl(*launch, "--interval", "0.01")
     assert said.code == 0, said.err
-    assert said.err.count("warning[core.run-record-unusable]") == 1
+    assert said.err.count("warning[core.run-record-unusable]") == 2
+    assert said.err.count("the run record cannot be read: ") == 1
+    assert said.err.count("the run record cannot be written, so this is not recorded: ") == 1
     assert "SUCCEEDED" in said.out
 
 

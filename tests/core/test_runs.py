@@ -254,6 +254,7 @@ def test_a_record_that_cannot_be_made_is_skipped(tmp_path: Path):
     record.intend(make_document(), NOW)
     (finding,) = record.findings
     assert (finding.level, finding.code) == ("warning", "core.run-record-unusable")
+    assert "cannot be written, so this is not recorded" in finding.message
 
 
 def test_a_newer_record_is_left_alone(record: Runs):
@@ -321,3 +322,51 @@ def test_the_record_has_no_secret_and_is_plain_json(record: Runs):
     base.close()
     assert json.loads(text) == document
     assert stat.S_ISREG(record.path.stat().st_mode)
+
+
+@pytest.mark.parametrize("kind", ["directory", "garbage", "newer"])
+def test_who_asks_the_record_is_told_that_it_cannot_be_read(record: Runs, kind: str):
+    """A strict record that cannot be read is an error and not an empty record; writes stay warnings."""
+    if kind == "directory":
+        record.path.mkdir(parents=True)
+    elif kind == "garbage":
+        record.path.parent.mkdir()
+        record.path.write_bytes(b"not a database" * 100)
+    else:
+        record.intend(make_document(), NOW)
+        with sqlite3.connect(record.path) as base:
+            base.execute(f"PRAGMA user_version = {runs.VERSION + 1}")
+        base.close()
+    strict = Runs(str(record.path), strict=True)
+    with pytest.raises(RlaunchError) as refused:
+        strict.list()
+    assert {f.level for f in refused.value.findings} == {"error"}
+    assert "recorded" not in refused.value.findings[0].message
+    if kind != "garbage":  # which is moved aside, so the next one is sound
+        for ask in (lambda: strict.find("r-1"), lambda: strict.of_name("r")):
+            with pytest.raises(RlaunchError, match="cannot be read"):
+                ask()
+        assert strict.by_ref(JobRef("here", "7")) is None  # a job named in full needs no record
+        strict.failed("r-1", "no", NOW)
+        assert "written, so this is not recorded" in strict.findings[-1].message
+
+
+def test_what_names_a_job_in_full_is_not_looked_up(tmp_path: Path):
+    """`CLUSTER:ID` is neither a name nor a run id, so it works without the record."""
+    (tmp_path / "runs.sqlite").mkdir()
+    strict = Runs(str(tmp_path / "runs.sqlite"), strict=True)
+    assert strict.find("here:7") is None
+    assert strict.findings == []
+
+
+def test_a_record_is_read_while_another_writes(record: Runs, monkeypatch: pytest.MonkeyPatch):
+    """A long transaction of another process hinders no reader."""
+    monkeypatch.setattr(runs, "BUSY_S", 0.2)
+    record.intend(make_document(), NOW)
+    other = sqlite3.connect(record.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        assert record.find("r-1") is not None
+    finally:
+        other.close()
+    assert record.findings == []

@@ -21,7 +21,7 @@ def command(job: Job, json: Json = False) -> int:
     from rlaunch.cli.speak import Voice
 
     voice = Voice(json=json)
-    world = world_for(voice, artifacts=False)
+    world = world_for(voice, artifacts=False, strict=True)
     target = flow.find(world, job)
     found = flow.diagnose(world, target)
     if json:

@@ -10,8 +10,11 @@ if TYPE_CHECKING:
     from rlaunch.world import World
 
 
-def world_for(voice: Voice, **options: Any) -> World:
-    """Read this machine; `options` are those of `World.here`. Each trouble is told once."""
+def world_for(voice: Voice, *, strict: bool = False, **options: Any) -> World:
+    """Read this machine; `options` are those of `World.here`. Each trouble is told once.
+
+    `strict` is for commands that ask the run record: one that cannot be read is then an error.
+    """
     from rlaunch.world import World
 
     world = World.here(report=voice.report, **options)
@@ -25,6 +28,6 @@ def world_for(voice: Voice, **options: Any) -> World:
     def open_runs() -> Any:
         from rlaunch.runs import Runs
 
-        return Runs(f"{world.context.state}/runs.sqlite", warn)
+        return Runs(f"{world.context.state}/runs.sqlite", warn, strict=strict)
 
     return world._replace(open_runs=open_runs)

@@ -23,7 +23,7 @@ def command(
     from rlaunch.cli.speak import Voice, table
 
     voice = Voice(json=json)
-    record = world_for(voice, artifacts=False).open_runs()
+    record = world_for(voice, artifacts=False, strict=True).open_runs()
     rows = record.of_name(name)[:limit] if name else record.list(limit)
     if json:
         from rlaunch.documents import runs_to_json

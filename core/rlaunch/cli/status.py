@@ -18,7 +18,7 @@ def command(jobs: Jobs = [], json: Json = False) -> int:  # noqa: B006  # typer 
     from rlaunch.cli.speak import Voice
 
     voice = Voice(json=json)
-    world = world_for(voice, artifacts=False)
+    world = world_for(voice, artifacts=False, strict=True)
     targets = found(world, jobs)
     answers = flow.status(world, targets)
     statuses = [answers[job.ref] for job in targets]

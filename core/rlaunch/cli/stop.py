@@ -29,7 +29,7 @@ def command(
     from rlaunch.model import State
 
     voice = Voice(json=json)
-    world = world_for(voice, artifacts=False)
+    world = world_for(voice, artifacts=False, strict=True)
     target = flow.find(world, job)
     seen = flow.status(world, [target])[target.ref]
     if not seen.state.ended:

@@ -43,7 +43,7 @@ def command(
     from rlaunch.cli.speak import Voice
 
     voice = Voice(json=json)
-    world = world_for(voice, artifacts=False)
+    world = world_for(voice, artifacts=False, strict=True)
     targets = found(world, jobs)
     if not targets:
         voice.tell("no run of the record is open; `rlaunch watch JOB` watches one")
