@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rlaunch.errors import ClusterError
 from rlaunch.shell import Shell
-from rlaunch_iris import archive
+from rlaunch_iris import archive, travel
 
 SHELL = Shell()
 
@@ -193,9 +193,9 @@ def test_secrets_do_not_travel(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("TOKEN=1")
     listed = archive.members(str(tmp_path), SHELL)
-    found = archive.forbidden(str(tmp_path), listed)
+    found = travel.forbidden(str(tmp_path), listed)
     assert found == (name,)
-    (finding,) = archive.judge(archive.pack(str(tmp_path), listed, print), found, 1 << 20)
+    (finding,) = travel.judge(archive.pack(str(tmp_path), listed, print), found, 1 << 20)
     assert finding.code == "iris.workspace-secret"
     assert f"`{name}`" in finding.message
 
@@ -216,7 +216,7 @@ def test_secrets_do_not_travel(tmp_path: Path, name: str) -> None:
 def test_public_files_travel(tmp_path: Path, name: str, text: str, secret: bool) -> None:
     """A certificate or an example is no secret; a private key is one, whatever stands beside it."""
     (tmp_path / name).write_text(text)
-    assert bool(archive.forbidden(str(tmp_path), archive.members(str(tmp_path), SHELL))) is secret
+    assert bool(travel.forbidden(str(tmp_path), archive.members(str(tmp_path), SHELL))) is secret
 
 
 def test_too_large_names_the_largest(tmp_path: Path) -> None:
@@ -225,10 +225,10 @@ def test_too_large_names_the_largest(tmp_path: Path) -> None:
     (tmp_path / "small.py").write_text("x")
     said: list[str] = []
     packed = archive.pack(str(tmp_path), archive.members(str(tmp_path), SHELL), said.append)
-    (finding,) = archive.judge(packed, (), 2 << 20)
+    (finding,) = travel.judge(packed, (), 2 << 20)
     assert finding.code == "iris.workspace-too-large"
     assert "`big.bin` 3.0 MiB" in finding.message
-    assert list(archive.judge(packed, (), 4 << 20)) == []
+    assert list(travel.judge(packed, (), 4 << 20)) == []
 
 
 def test_progress_is_told(tmp_path: Path) -> None:
@@ -293,3 +293,17 @@ def test_git_that_fails_is_an_error(tmp_path: Path) -> None:
     (tmp_path / ".git/index").write_bytes(b"rubbish, long enough for a header" * 4)
     with pytest.raises(ClusterError, match="workspace-unreadable"):
         archive.members(str(tmp_path), SHELL)
+
+
+def test_modules_of_python_that_are_hidden(tmp_path: Path) -> None:
+    """A `code.py` at the top hides Python's own, which Ray imports; one in a package hides nothing."""
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "json").mkdir()
+    for name in ("code.py", "json/__init__.py", "pkg/code.py", "mine.py"):
+        (tmp_path / name).touch()
+    (finding,) = travel.shadowing(archive.members(str(tmp_path), SHELL))
+    assert finding.level == "warning"
+    assert "`code`, `json`" in finding.message
+    (tmp_path / "code.py").unlink()
+    (tmp_path / "json/__init__.py").unlink()
+    assert list(travel.shadowing(archive.members(str(tmp_path), SHELL))) == []

@@ -19,6 +19,7 @@ from .conftest import CONTEXT, SEEN, Maker
 
 CANONICAL = "iris_8node_qwen3_30b_a3b_131k_cp_dcp2_r3.yaml"
 GIB = 1024**3
+RUN = Maker().run()
 
 
 def canonical(make: Maker, shared_recipe: Any) -> Any:
@@ -86,7 +87,7 @@ def test_timeout_and_constraint(make: Maker) -> None:
 @given(st.text(min_size=1, max_size=90))
 def test_job_name_is_a_label(text: str) -> None:
     """Whatever the run's id is, the job's name is a DNS label of at most 63 characters, and stable."""
-    run = Maker().run()._replace(id=text)
+    run = RUN._replace(id=text)
     name = request.job_name(run)
     assert name == request.job_name(run)
     assert 0 < len(name) <= 63

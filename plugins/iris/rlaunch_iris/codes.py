@@ -6,6 +6,13 @@ from rlaunch.codes import Code
 
 CODES = (
     Code(
+        "iris.workspace-shadows",
+        "A file of the workspace hides a module of Python's own.\n\n"
+        "The workspace is first on PYTHONPATH of everything that runs in the job, Ray "
+        "included: a `code.py` at its top made Ray die at its import of `pdb`.",
+        "warning",
+    ),
+    Code(
         "iris.absent",
         "The controller has no such job.\n\nIt was never there, or ended more than seven days ago.",
     ),

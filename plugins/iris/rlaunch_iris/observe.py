@@ -13,7 +13,7 @@ from rlaunch.errors import ClusterError
 from rlaunch.model import Finding, Observed, Run
 from rlaunch.settings import size_in_bytes
 from rlaunch.shell import Shell
-from rlaunch_iris import archive, checkout, headroom, kube
+from rlaunch_iris import archive, checkout, headroom, kube, travel
 
 LIMIT_S = 4.5
 REST = 512 * 1024
@@ -72,7 +72,9 @@ def workspace(run: Run, shell: Shell) -> dict[str, Any]:
     listed = archive.members(root, shell)
     packed = archive.bundle(root, shell, cache_folder(), listed=listed)
     limit = size_in_bytes(run.profile["bundle_limit"]) - REST
-    findings = archive.judge(packed, archive.forbidden(root, listed), limit)
+    findings = [
+        *travel.judge(packed, travel.forbidden(root, listed), limit), *travel.shadowing(listed)
+    ]  # fmt: skip
     return {
         "sha256": packed.sha256,
         "size": packed.size,

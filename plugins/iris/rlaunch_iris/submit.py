@@ -14,7 +14,7 @@ from rlaunch.errors import ClusterError
 from rlaunch.model import JobRef, Plan
 from rlaunch.settings import size_in_bytes
 from rlaunch.shell import Shell
-from rlaunch_iris import archive, planning, request, storage, troubles
+from rlaunch_iris import archive, planning, request, storage, travel, troubles
 from rlaunch_iris.adapter import Controller
 from rlaunch_iris.observe import REST, cache_folder
 
@@ -88,7 +88,7 @@ def pack(plan: Plan, shell: Shell, report: Report) -> archive.Archive:
     listed = archive.members(root, shell)
     packed = archive.bundle(root, shell, cache_folder(), report, listed=listed)
     limit = size_in_bytes(plan.run.profile["bundle_limit"]) - REST
-    findings = tuple(archive.judge(packed, archive.forbidden(root, listed), limit))
+    findings = tuple(travel.judge(packed, travel.forbidden(root, listed), limit))
     if findings:
         raise ClusterError(*findings)
     planned = next((a for a in plan.artifacts if a.path == planning.ARCHIVE_PATH), None)
