@@ -8,14 +8,13 @@ Also keeps the dry run in README.md: the text between its markers is cut out of 
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
-import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -81,24 +80,9 @@ def codes() -> str:
     return "".join(parts)
 
 
-def field_notes(model: type[Any]) -> dict[str, str]:
-    """Return the docstrings that stand below the fields of a class, its bases' first."""
-    notes: dict[str, str] = {}
-    for kind in reversed(model.__mro__):
-        if not kind.__module__.startswith("rlaunch"):
-            continue
-        parsed = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-        body = parsed.body if isinstance(parsed, ast.ClassDef) else []
-        for here, after in zip(body, [*body[1:], None], strict=True):
-            if isinstance(here, ast.AnnAssign) and isinstance(here.target, ast.Name):
-                says = after.value if isinstance(after, ast.Expr) else None
-                text = says.value if isinstance(says, ast.Constant) else ""
-                notes[here.target.id] = " ".join(str(text).split())
-    return notes
-
-
 def kind_of(annotation: object) -> str:
     """Return a type as one writes it."""
+    annotation = getattr(annotation, "__forward_arg__", annotation)
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return (
         text.replace("typing.", "").replace("collections.abc.", "").replace("rlaunch.profiles.", "")
@@ -136,6 +120,8 @@ def settings() -> str:
 
 def fields(model: type[Any], only: Mapping[str, Any]) -> Iterator[str]:
     """Yield a table of a profile model's fields."""
+    from rlaunch.schemas import field_notes
+
     notes = field_notes(model)
     yield "| field | type | default | what it is |\n| --- | --- | --- | --- |\n"
     for name, field in (only or model.model_fields).items():
@@ -176,6 +162,7 @@ def hooks_page() -> str:
 def cluster_page() -> str:
     """Return the page of `Cluster`, the models that pass through it, and the promises."""
     from rlaunch import cluster, model
+    from rlaunch.schemas import field_notes
     from rlaunch.testing.conformance import ClusterConformance
 
     parts = [f"# The cluster contract\n\n{inspect.getdoc(cluster.Cluster)}\n\n## Methods\n"]
@@ -219,18 +206,27 @@ def schemas() -> str:
         "# JSON documents\n\n`--json` prints one document on stdout and nothing else. A later version of a "
         "schema may add keys and never changes one.\n"
     ]
+    shared: dict[str, Mapping[str, Any]] = {}
     for path in sorted((ROOT / "docs" / "schemas").glob("*.json")):
         schema = json.loads(path.read_text(encoding="utf-8"))
-        about = schema.get("description", "").strip()
-        link = f"[docs/schemas/{path.name}](../schemas/{path.name})"
-        parts.append(
-            f"\n## {path.stem}\n\n{about}\n\nSchema: {link}\n\n| key | what it is |\n| --- | --- |\n"
-        )
-        parts += [
-            row(f"`{key}`", one.get("description", one.get("const", "")))
-            for key, one in schema.get("properties", {}).items()
-        ]
+        link = f"Schema: [docs/schemas/{path.name}](../schemas/{path.name})"
+        parts.append(f"\n## {path.stem}\n\n{schema['description']}\n\n{link}\n\n")
+        parts.append(keys(schema))
+        shared |= schema["$defs"]
+    parts.append("\n## Their parts\n")
+    for name, part in sorted(shared.items()):
+        parts.append(f"\n### `{name}`\n\n{part['description']}\n\n{keys(part)}")
     return "".join(parts)
+
+
+def keys(schema: Mapping[str, Any]) -> str:
+    """Return a table of an object's keys; a part is named where a key holds one or several of it."""
+    text = "| key | what it is |\n| --- | --- |\n"
+    for key, one in schema["properties"].items():
+        parts = sorted(set(re.findall(r"#/\$defs/(\w+)", json.dumps(one))))
+        of = f" ({', '.join(f'`{part}`' for part in parts)})" if parts else ""
+        text += row(f"`{key}`", one["description"] + of)
+    return text
 
 
 def readme() -> str:

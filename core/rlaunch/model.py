@@ -61,6 +61,7 @@ class Finding(NamedTuple):
     """Something to say about a run: `level[code]: message`, at `place`, with a `hint` of what to type."""
 
     level: Level
+    """`error` refuses, `warning` and `note` do not."""
     code: str
     """`owner.slug`; `rlaunch explain CODE` prints its page."""
     message: str
@@ -75,9 +76,11 @@ class Setting(NamedTuple):
     """One resolved value, and why it is that value."""
 
     value: Any
+    """As it is used."""
     source: str
     """Where it came from: `command line`, `recipe`, `rlaunch.toml`, `profile NAME`, `default`, `derived`."""
     reason: str = ""
+    """Why the source gives it this value; empty where it was simply said."""
 
 
 class Recipe(NamedTuple):
@@ -88,9 +91,13 @@ class Recipe(NamedTuple):
     """
 
     path: str
+    """As it was named on the command line."""
     sha256: str
+    """Of the file's bytes, hexadecimal."""
     body: Mapping[str, Any]
+    """All of the recipe, as YAML reads it."""
     marks: Mapping[str, tuple[int, int]]
+    """Dotted key -> line and column."""
     quoted: tuple[str, ...] = ()
     """Paths of texts in quotes that look like a number (`"1e-6"`); a plain `1e-6` is text in YAML 1.1
     and a number for the trainer."""
@@ -108,6 +115,7 @@ class Workspace(NamedTuple):
     """The checkout that a run is launched from."""
 
     root: str
+    """Its directory, absolute."""
     commit: str = ""
     """HEAD, 40 hex digits; empty outside git."""
     dirty: tuple[str, ...] = ()
@@ -161,7 +169,9 @@ class Paths(NamedTuple):
     """Where a run keeps things, as the job sees it."""
 
     run_dir: str
+    """What belongs to this run alone: plan, logs, environment."""
     rendezvous: str
+    """Directory through which the agents of a run find one another."""
     storage: str
     """`<storage root>/<run id>`: checkpoints and exports, shared by the attempts of a run."""
     data: str
@@ -174,44 +184,69 @@ class Run(NamedTuple):
     """A run with everything decided."""
 
     id: str
+    """`<name>-<8 hexadecimal digits>`, unique."""
     name: str
+    """Given with `--job-name`, or made of recipe and model."""
     cluster: str
+    """The name that `--cluster` takes."""
     profile: Mapping[str, Any]
+    """The cluster's profile with every change laid over it."""
     user: str
+    """Who launches."""
     created: str
+    """RFC 3339, UTC."""
     version: str
     """Of the rlaunch that resolved it."""
     recipe: Recipe
+    """The recipe as it was read."""
     workspace: Workspace
+    """The checkout that it is launched from."""
     model_path: str
+    """A model's name or a directory, as it was given."""
     train_data: tuple[str, ...]
+    """Names of datasets, in order."""
     val_data: tuple[str, ...]
+    """Names of datasets for evaluation; may be empty."""
     nodes: int
+    """Size of the gang."""
     gpus_per_node: int
+    """0 where no GPUs are asked for."""
     cpu: float | None
     """Cores per node; None lets the cluster decide."""
     memory: str | None
+    """Per node, such as `512GiB`; None lets the cluster decide."""
     disk: str | None
+    """Per node, such as `1TiB`; None lets the cluster decide."""
     max_retries: int
+    """How often a failed attempt is started anew."""
     timeout_s: int | None
     """Limit of the whole run; None is no limit."""
     priority: str | None
+    """The cluster's own word; None is its default."""
     preemptible: bool | None
+    """Whether the scheduler may take the nodes away; None is the cluster's default."""
     task_image: str | None
+    """Container image of the job; None is the profile's, or none."""
     skyrl_ref: str | None
+    """Revision of SkyRL to run; None takes the image's own."""
     python: str
     """The job's interpreter (it brings ray)."""
     paths: Paths
+    """Where it keeps things."""
     resume: str
     """`never`, `auto` or a checkpoint path."""
     overrides: tuple[str, ...]
+    """`--skyrl_override`, as they were typed, in order."""
     env: Mapping[str, str]
+    """The job's variables; no secret is among them."""
     secrets: tuple[str, ...]
     """Names that are forwarded where present."""
     allow: tuple[str, ...]
+    """Codes of findings that `--allow` waived."""
     identity: str
     """Hash of what the experiment is (science keys, model, data, overrides), not of how it is run."""
     provenance: Mapping[str, Setting]
+    """Setting -> its value, source and reason."""
 
 
 class Command(NamedTuple):
@@ -223,19 +258,24 @@ class Command(NamedTuple):
     """Run on every node before Ray, with the job's Python; prints one JSON line `{"staged": [{"name",
     "path", "count"}…]}` and exits 0. Empty: nothing to stage."""
     cwd: str = ""
+    """Directory that the driver starts in; empty leaves it to the agent."""
     pythonpath: tuple[str, ...] = ()
+    """Directories that come first on the driver's module path."""
     artifacts: tuple[str, ...] = ()
     """Names of the zipapps that it needs (`rlaunch-smoke.pyz`)."""
     files: tuple[File, ...] = ()
     """Configuration files that travel with the run."""
     ledger: tuple[Entry, ...] = ()
+    """What became of every leaf of the recipe."""
 
 
 class Entry(NamedTuple):
     """What became of one leaf of the recipe."""
 
     key: str
+    """The recipe's dotted key."""
     fate: Literal["argument", "environment", "setting", "derived", "dropped", "error"]
+    """How it reaches the job, or that it does not."""
     detail: str = ""
     """The argument as it is sent, the setting's name, or the rule that dropped it."""
 
@@ -244,17 +284,24 @@ class File(NamedTuple):
     """A text that the launcher writes. `path` is relative to the root of its place."""
 
     path: str
+    """Below its place."""
     place: Place
+    """Which directory `path` is below."""
     mode: int
+    """Permission bits, as a number."""
     content: str
+    """The whole text, UTF-8."""
 
 
 class Artifact(NamedTuple):
     """An archive or zipapp that travels with the run."""
 
     path: str
+    """Below its place."""
     place: Place
+    """Which directory `path` is below."""
     sha256: str
+    """Of its bytes, hexadecimal."""
     size: int
     """In bytes."""
 
@@ -263,17 +310,24 @@ class SecretFile(NamedTuple):
     """A file filled in at submit and removed when the last attempt has ended."""
 
     path: str
+    """Below its place."""
     place: Place
+    """Which directory `path` is below."""
     mode: int
+    """Permission bits, as a number."""
     names: tuple[str, ...]
+    """Secrets whose values it will hold."""
 
 
 class Observed(NamedTuple):
     """What a cluster saw before planning (ports, free memory, versions), with time and source."""
 
     at: str = ""
+    """RFC 3339, UTC; empty where nothing was looked at."""
     source: str = ""
+    """Who was asked."""
     facts: Mapping[str, Any] = {}
+    """What was seen, in the cluster's own words."""
 
 
 class Plan(NamedTuple):
@@ -316,11 +370,17 @@ class Rank(NamedTuple):
     """One node of a gang."""
 
     rank: int
+    """From 0, which is the head."""
     node: str = ""
+    """Name of its machine; empty where it is not known."""
     phase: str = ""
+    """Where its agent stands: `staging`, `joining`, `ready`, `running`, …; empty where it is not known."""
     heartbeat_age_s: float | None = None
+    """Seconds since its agent last said so; None where nobody can tell."""
     exit_code: int | None = None
+    """Of its agent; None while it runs."""
     signal: int | None = None
+    """That ended it; None where none did."""
 
 
 class Status(NamedTuple):

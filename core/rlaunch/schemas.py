@@ -1,12 +1,16 @@
 """JSON schemas of the documents, made from their classes (`python -m rlaunch.schemas DIR` writes them).
 
 Every key that a class has is required; more keys are allowed, since a later version may add some.
+What a key is comes from the docstring below its field.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import sys
+import textwrap
 import types
 from collections.abc import Mapping
 from enum import Enum
@@ -51,9 +55,32 @@ def files() -> dict[str, str]:
 def _object(shape: type[Any], definitions: dict[str, Any]) -> dict[str, Any]:
     hints = get_type_hints(shape)
     keys = [key for key in hints if not (shape is Run and key == "provenance")]  # only at top level
-    properties = {key: _type(hints[key], definitions) for key in keys}
+    notes = field_notes(shape)
+    if "schema" in notes:
+        notes["schema"] = "Kind and version of this document."
+    properties = {key: {**_type(hints[key], definitions), **_note(notes, key)} for key in keys}
     summary = (shape.__doc__ or "").strip().partition("\n")[0]
     return {"type": "object", "description": summary, "properties": properties, "required": keys}
+
+
+def _note(notes: Mapping[str, str], key: str) -> dict[str, str]:
+    return {"description": notes[key]} if notes.get(key) else {}
+
+
+def field_notes(kind: type[Any]) -> dict[str, str]:
+    """Return the docstrings that stand below the fields of a class, its bases' first, each in one line."""
+    notes: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if not base.__module__.startswith("rlaunch"):
+            continue
+        parsed = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        body = parsed.body if isinstance(parsed, ast.ClassDef) else []
+        for here, after in zip(body, [*body[1:], None], strict=True):
+            if isinstance(here, ast.AnnAssign) and isinstance(here.target, ast.Name):
+                says = after.value if isinstance(after, ast.Expr) else None
+                text = says.value if isinstance(says, ast.Constant) else ""
+                notes[here.target.id] = " ".join(str(text).split())
+    return notes
 
 
 def _type(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:

@@ -118,6 +118,7 @@ def test_an_edited_plan_is_refused(path: str):
     ("text", "code"),
     [
         ("{", "plan.not-json"),
+        ("[" * 100_000, "plan.not-json"),
         ("[]", "plan.schema"),
         ('"x"', "plan.schema"),
         ('{"schema": "rlaunch.plan/2"}', "plan.schema"),
@@ -131,6 +132,15 @@ def test_what_is_no_plan_is_named(text: str, code: str):
     (finding,) = refused.value.findings
     assert finding.code == code
     assert finding.place.startswith("my.json")
+
+
+def test_a_list_of_jobs_is_a_list_of_any_length():
+    """Who asks about whatever is open gets one kind of document; only a job that was named is alone."""
+    for count in (0, 1, 2):
+        document = documents.statuses_to_json([make_status()] * count)
+        assert document["schema"] == "rlaunch.statuses/1"
+        assert len(document["jobs"]) == count
+    assert documents.statuses_to_json([make_status()], one=True)["schema"] == "rlaunch.status/1"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +209,7 @@ def make_row() -> Row:
 
 SAMPLES: dict[str, Any] = {
     "plan": documents.plan_to_json(make_plan()),
-    "status": documents.statuses_to_json([make_status()]),
+    "status": documents.statuses_to_json([make_status()], one=True),
     "statuses": documents.statuses_to_json([make_status(), make_status("")]),
     "runs": documents.runs_to_json([make_row(), make_row()._replace(state="FAILED", native="")]),
     "clusters": documents.clusters_to_json({"a": (Claim("d", "m"), Claim("e", "n"))}),
@@ -230,6 +240,19 @@ def test_the_published_schemas_are_current(name: str):
     published = (ROOT / "docs" / "schemas" / f"{name}.json").read_text(encoding="utf-8")
     assert published == schemas.files()[f"{name}.json"]
     jsonschema.Draft202012Validator.check_schema(json.loads(published))
+
+
+@pytest.mark.parametrize("name", sorted(schemas.DOCUMENTS))
+def test_every_key_says_what_it_is(name: str):
+    """A key of a document, or of a part of it, has a description: the docstring below its field."""
+    schema = schemas.schema(name)
+    silent = [
+        f"{part.get('title', key)}.{field}"
+        for key, part in ((name, schema), *schema["$defs"].items())
+        for field, one in part["properties"].items()
+        if not one.get("description", "").endswith(".")
+    ]
+    assert silent == []
 
 
 def test_no_schema_is_published_that_does_not_exist():
