@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from tests.services.iris_ground import CANARY, USER, Ground, open_ground
 
+pytestmark = pytest.mark.timeout(600)  # four nodes of Ray on two busy cores take their time
+
 
 @pytest.fixture(scope="module")
 def ground() -> Iterator[Ground]:

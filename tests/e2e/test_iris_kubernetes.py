@@ -23,7 +23,7 @@ from rlaunch_iris.adapter import Controller as Adapter
 from rlaunch_iris.cluster import Iris
 from rlaunch_iris.connect import open_controller
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 KEYS = {"CW_KEY_ID": "a", "CW_KEY_SECRET": "b"}
 
 

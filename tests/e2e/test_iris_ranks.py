@@ -13,7 +13,7 @@ from rlaunch.model import Command, State
 from rlaunch.testing import probe
 from rlaunch.testing.kit import CANARY, ENV, Kit, renamed, through_json
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 STAGE = probe.SOURCE.replace("sys.exit(int(mode))", 'print(json.dumps({"staged": []}))')
 LATE_KILL = """\
 import os, subprocess, sys

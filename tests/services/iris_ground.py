@@ -84,7 +84,7 @@ class Ground:
             "AWS_SECRET_ACCESS_KEY": "aws-canary", "AWS_ACCESS_KEY_ID": "aws-canary-id",
         }  # fmt: skip
 
-    def rl(self, *words: str, timeout: float = 400, env: Mapping[str, str] | None = None) -> Said:
+    def rl(self, *words: str, timeout: float = 550, env: Mapping[str, str] | None = None) -> Said:
         """Run rlaunch as the operator."""
         done = subprocess.run(
             [sys.executable, "-m", "rlaunch", *words],
