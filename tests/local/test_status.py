@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from rlaunch.errors import ClusterError
 from rlaunch.model import JobRef, State
 from rlaunch.shell import Shell
-from rlaunch_local import proc, statefile
+from rlaunch_local import places, proc, statefile
 from rlaunch_local.cluster import Local
 from rlaunch_local.statefile import Agent, Snapshot
 
@@ -62,7 +63,7 @@ def test_an_id_is_no_path(lab: Any, native: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [None, "", "{", "[]", "null", '{"run": 1}', '{"state": "GREAT"}', "\x00"]
+    "text", [None, "", "{", "[]", "null", '{"run": 1}', '{"state": "GREAT"}', "\x00", "[" * 9999]
 )
 def test_garbage_is_unknown(lab: Any, text: str | None) -> None:
     """A state that is missing or cannot be read is UNKNOWN and says where, and harms no other run."""
@@ -72,6 +73,30 @@ def test_garbage_is_unknown(lab: Any, text: str | None) -> None:
     assert seen[ref].state is State.UNKNOWN
     assert "made-00000000" in seen[ref].reason
     assert seen[other].state is State.ABSENT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"supervisor": {"pid": 10**30, "started": 1, "boot": "x"}},
+        {"supervisor": {"pid": 2**31, "started": 1, "boot": "x"}},
+        {"supervisor": {"pid": -1, "started": 1, "boot": "x"}},
+        {"supervisor": {"pid": 0, "started": 1, "boot": "x"}},
+        {"supervisor": {"pid": float("inf"), "started": 1, "boot": "x"}},
+        {"supervisor": [1, 2, 3]},
+        {"attempt": "../.."},
+        {"since": {}},
+        {"exit_code": "seven"},
+        {"agents": [{"rank": "x", "ip": "", "process": None, "exit_code": None, "signal": None}]},
+    ],
+)
+def test_absurd_values_are_unknown(lab: Any, change: dict[str, Any]) -> None:
+    """A state with a value that cannot be is UNKNOWN, and can be stopped like any garbage."""
+    whole = statefile.to_json(Snapshot("made-00000000", State.RUNNING, attempt=1, supervisor=ME))
+    ref = place(lab, json.dumps({**whole, **change}))
+    assert lab.status(ref).state is State.UNKNOWN
+    lab.cluster().stop(ref)
+    assert lab.status(ref).state in {State.FAILED, State.KILLED}
 
 
 def test_a_garbled_run_can_be_stopped(lab: Any) -> None:
@@ -168,6 +193,25 @@ def test_records_of_another_attempt_are_not_ours(lab: Any) -> None:
         json.dumps({"run": name, "attempt": 1, "rank": 0, "phase": "running"})
     )
     assert lab.status(ref).ranks[0].phase == ""
+
+
+def test_the_directory_is_looked_for_once(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watching asks once where a run lies; one that was removed is ABSENT, and found when it comes back."""
+    snapshot = json.dumps(
+        statefile.to_json(Snapshot("made-00000000", State.RUNNING, supervisor=ME))
+    )
+    ref, clock, asked = place(lab, snapshot), FakeClock(), []
+    local, find = Local(lab.profile, Shell(), clock), places.find
+    monkeypatch.setattr(places, "find", lambda *words: asked.append(words) or find(*words))
+    for _ in range(20):
+        assert local.status([ref])[ref].state is State.RUNNING
+        clock.sleep(5)
+    assert len(asked) == 1
+    shutil.rmtree(lab.root / "local" / "made-00000000")
+    clock.sleep(10)
+    assert local.status([ref])[ref].state is State.ABSENT
+    place(lab, snapshot)
+    assert local.status([ref])[ref].state is State.RUNNING
 
 
 OPENED: list[str] = []

@@ -12,6 +12,7 @@ from typing import Any
 
 from rlaunch.model import JobRef, State
 from rlaunch_local import proc, statefile
+from rlaunch_local.clearing import clear
 
 
 def running(status: Any) -> bool:
@@ -77,10 +78,44 @@ def test_sigkill_of_the_supervisor(lab: Any) -> None:
     end = lab.end(ref)
     assert (end.state, end.reason) == (State.FAILED, "supervisor-lost")
     assert proc.scan(run.id), "stand-ins do not look at the lifeline"
+    assert not Path(run.paths.run_dir, "secrets.json").exists(), (
+        "whoever sees the loss removes them"
+    )
+    temp = Path(lab.profile.temp_root, f"rl-{run.id.rpartition('-')[2]}")
+    assert temp.is_dir(), "Ray's directory stays as long as something runs in it"
     lab.cluster().stop(ref)
     assert not proc.scan(run.id)
-    assert not Path(run.paths.run_dir, "secrets.json").exists()
+    assert not temp.exists()
     assert lab.status(ref)[1:3] == (State.FAILED, "supervisor-lost")
+
+
+def test_whoever_sees_the_loss_clears(lab: Any) -> None:
+    """A status that finds the supervisor gone, and no agent left, removes secrets and Ray's directory."""
+    run = lab.run(secrets=("HF_TOKEN",))
+    told = "phase('running'); os.read(int(sys.argv[2]), 1); sys.exit(71)"
+    ref = lab.submit(lab.agents(run, [told]), {"HF_TOKEN": "hush"})
+    temp = Path(lab.profile.temp_root, f"rl-{run.id.rpartition('-')[2]}")
+    lab.until(ref, running)
+    proc.signal_process(lab.supervisor(run), signal.SIGKILL)
+    while proc.scan(run.id):
+        time.sleep(0.02)
+    assert temp.is_dir()
+    assert lab.status(ref)[1:3] == (State.FAILED, "supervisor-lost")
+    assert not Path(run.paths.run_dir, "secrets.json").exists()
+    assert not temp.exists()
+    assert lab.history(run)[-1] == ("FAILED", 1), "the end is noted, once"
+    assert lab.status(ref)[1:3] == (State.FAILED, "supervisor-lost")
+    assert [state for state, _ in lab.history(run)].count("FAILED") == 1
+
+
+def test_a_garbled_plan_removes_nothing_else(lab: Any, tmp_path: Path) -> None:
+    """Only the run's own temporary directory is removed, whatever its plan says."""
+    other = tmp_path / "precious"
+    other.mkdir()
+    run = lab.run()
+    clear(Path(run.paths.run_dir), run.id, {"ray_temp": str(other)})
+    clear(Path(run.paths.run_dir), run.id, {})
+    assert other.is_dir()
 
 
 def test_the_next_submit_clears_what_a_killed_supervisor_left(lab: Any) -> None:
@@ -92,7 +127,6 @@ def test_the_next_submit_clears_what_a_killed_supervisor_left(lab: Any) -> None:
     lab.until(ref, running)
     assert temp.is_dir()
     proc.signal_process(lab.supervisor(run), signal.SIGKILL)
-    lab.end(ref)
     while proc.scan(run.id):
         time.sleep(0.02)
     assert Path(run.paths.run_dir, "secrets.json").exists()
@@ -177,7 +211,7 @@ def test_two_runs_at_once(lab: Any) -> None:
 
 
 def test_a_supervisor_that_dies_before_its_submitter_does_not_matter(lab: Any) -> None:
-    """A run whose submitting process is gone before the supervisor begins is lost, and is not begun."""
+    """A run whose submitting process is gone before the supervisor begins has not started, and does not."""
     run = lab.run()
     ref = lab.submit(lab.agents(run, [lab.STAY]))
     lab.until(ref, running)
@@ -185,7 +219,8 @@ def test_a_supervisor_that_dies_before_its_submitter_does_not_matter(lab: Any) -
     run_dir = Path(run.paths.run_dir)
     gone = statefile.read(run_dir)._replace(state=State.PENDING, reason="submitting")
     statefile.write(run_dir, gone)  # its `supervisor` has ended
-    assert lab.status(ref)[1:3] == (State.FAILED, "supervisor-lost")
+    assert lab.status(ref)[1:3] == (State.FAILED, "not-started")
+    statefile.write(run_dir, gone)
     before = len(lab.history(run))
     subprocess.run(
         [sys.executable, "-m", "rlaunch_local.supervisor", str(run_dir)], check=True,

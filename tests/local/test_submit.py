@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 
 from rlaunch.errors import ClusterError
 from rlaunch.model import JobRef, State
-from rlaunch_local import places
+from rlaunch_local import places, proc, submit
+from rlaunch_local.statefile import SUBMITTING, Snapshot
+from rlaunch_local.submit import _make
 
 
 def test_a_run_that_lies_elsewhere_is_found_by_its_id(lab: Any, tmp_path: Path) -> None:
@@ -105,3 +108,49 @@ def test_a_changed_archive_is_refused(lab: Any) -> None:
     with pytest.raises(ClusterError, match=r"local.artifact-changed"):
         lab.submit(plan._replace(artifacts=(other,)))
     assert not Path(plan.run.paths.run_dir).exists()
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_a_directory_is_never_without_a_state(lab: Any, existing: bool) -> None:
+    """The run directory appears with its state in it, mode 0700, and nothing stays beside it."""
+    run = lab.run()
+    run_dir = Path(run.paths.run_dir)
+    if existing:
+        run_dir.mkdir(parents=True)
+    start = Snapshot(run.id, State.PENDING, SUBMITTING, supervisor=proc.identify(os.getpid()))
+    _make(run_dir, start)
+    assert run_dir.stat().st_mode & 0o777 == 0o700
+    assert lab.status(JobRef("local", run.id)).state is State.PENDING
+    assert [p.name for p in run_dir.parent.iterdir()] == [run.id]
+    with pytest.raises(ClusterError, match=r"local.run-exists"):
+        _make(run_dir, start)
+    assert [p.name for p in run_dir.parent.iterdir()] == [run.id]
+
+
+@pytest.mark.parametrize("where", ["_make", "_write_files", "_start"])
+def test_a_submit_that_is_killed(lab: Any, where: str) -> None:
+    """A launcher that is killed before there is a supervisor leaves a run that has not started."""
+    run = lab.run(secrets=("HF_TOKEN",))
+    plan = lab.agents(run, [lab.STAY])
+    if (child := os.fork()) == 0:
+        kill = lambda *words: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731  # one line in a fork
+        make = submit._make
+        after = {"_make": lambda *words: (make(*words), kill())}
+        setattr(submit, where, after.get(where, kill))
+        lab.submit(plan, {"HF_TOKEN": "hush"})
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    ref = JobRef("local", run.id)
+    assert lab.status(ref)[1:3] == (State.FAILED, "not-started")
+    assert not Path(run.paths.run_dir, "secrets.json").exists()
+    lab.cluster().stop(ref)
+
+
+def test_leavings_of_a_killed_submit_go(lab: Any) -> None:
+    """A directory that never got its name goes with the next submit; that of a live submit stays."""
+    local = lab.root / "local"
+    gone, live = local / ".x-00000000.4194300", local / f".y-00000000.{os.getppid()}"
+    for path in (gone, live):
+        path.mkdir(parents=True)
+    assert lab.end(lab.submit(lab.agents(lab.run(), [lab.WIN]))).state is State.SUCCEEDED
+    assert (gone.exists(), live.exists()) == (False, True)

@@ -61,6 +61,7 @@ class Agent:
         stamp = now()
         self.record = RankRecord(flags.rank, flags.node_ip, os.getpid(), "", stamp, stamp)
         self._made_temp = ""
+        self._orphaned = False
         self._sampler: Sampler | None = None
 
     def open(self) -> None:
@@ -99,6 +100,10 @@ class Agent:
                     data = b""
                 if not data:
                     self.loop.drop(descriptor)
+                    self._orphaned = True
+                    if self.flags.secrets_file:  # its owner, the supervisor, removes it no more
+                        with contextlib.suppress(OSError):
+                            os.unlink(self.flags.secrets_file)
                     self.loop.end(fail(reasons.SUPERVISOR_LOST, "the supervisor is gone"))
 
         os.set_blocking(descriptor, False)
@@ -234,7 +239,7 @@ class Agent:
         self.log.drain(1.0)
 
     def _keep_ray_logs(self, outcome: Outcome) -> None:
-        """Save the ends of Ray's logs of a failure, and remove the temp dir that this agent made."""
+        """Save the ends of Ray's logs of a failure, and remove the temp dir that nobody else will."""
         with contextlib.suppress(OSError):
             if not outcome.succeeded and self.ray is not None:
                 target = os.path.join(self.flags.work_dir, "ray-logs", str(self.fence.attempt))
@@ -244,6 +249,10 @@ class Agent:
                 )
         if self._made_temp:
             shutil.rmtree(self._made_temp, ignore_errors=True)
+        if self._orphaned and self.flags.ray_temp:
+            shutil.rmtree(self.flags.ray_temp, ignore_errors=True)
+            with contextlib.suppress(OSError):  # the run's own directory, once no attempt is in it
+                os.rmdir(os.path.dirname(self.flags.ray_temp))
 
 
 def save_ends(source: str, target: str, *, size: int = 1 << 18, files: int = 60) -> None:

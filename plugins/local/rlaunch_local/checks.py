@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rlaunch.codes import Code, rule
 from rlaunch.model import Finding, Plan, Run
+from rlaunch.settings import size_in_bytes
+from rlaunch_local import planning
+from rlaunch_local.inheritance import asks_for_too_much
 
 SOCKET_LIMIT = 107
 """Bytes of a unix socket's path (sun_path holds 108 with the final zero)."""
+SMALLEST_STORE = 75 * 1024**2
+"""Ray's OBJECT_STORE_MINIMUM_MEMORY_BYTES."""
 SESSION = 64
 """Bytes that Ray 2.60 appends: `/session_2026-12-01_10-00-00_000000_1234567/sockets/plasma_store`."""
 
@@ -49,5 +54,118 @@ def gpus_are_pretended(run: Run, plan: Plan) -> Iterable[Finding]:
         )
 
 
-RULES = (sockets_fit, gpus_are_pretended)
+@rule("local.inherit-refused")
+def inherits_no_credentials(run: Run, plan: Plan) -> Iterable[Finding]:
+    """`inherit` asks for what never comes from the operator's shell.
+
+    Storage credentials (`AWS_*`, `R2_*`) of the shell would replace those that the job is meant to use,
+    and rlaunch's own names (`RLAUNCH_*`, `RAY_ADDRESS`, `RAY_AUTH_*` …) would lead the job to another
+    run or another Ray. They are kept back whatever `inherit` says; an entry that asks for them, a bare
+    `*` among them, is refused so that nobody relies on it. List the names that the job needs.
+    """
+    for entry in plan.native["inherit"]:
+        if asks_for_too_much(entry):
+            yield Finding(
+                "error",
+                "local.inherit-refused",
+                f"`inherit` asks for `{entry}`: credentials and rlaunch's own names never come "
+                "from the shell",
+                "inherit",
+                "list the names that the job needs, or put secrets into the secrets file",
+            )
+
+
+@rule("local.too-many-nodes")
+def nodes_have_ports(run: Run, plan: Plan) -> Iterable[Finding]:
+    """More pretended nodes than this machine has ports for.
+
+    Every node has a block of `ports_per_node` ports between `first_port` and 32767, above which the
+    kernel hands ports to connections. The shipped profile has room for 133 nodes; what other programs
+    listen on is missing from that. A plan for more nodes has no agents for the rest of them.
+    """
+    first, size = run.profile["first_port"], run.profile["ports_per_node"]
+    most, seen = planning.blocks(first, size), plan.observed.facts.get("blocks")
+    free = most if seen is None else len(seen)
+    if run.nodes > min(most, free):
+        have = f"from port {first} on there are {most}" + (f", {free} of them free" * (free < most))
+        yield Finding(
+            "error",
+            "local.too-many-nodes",
+            f"{run.nodes} nodes want a block of {size} ports each, and {have}",
+            "--num-nodes",
+            f"`--num-nodes {max(1, min(most, free))}` at most",
+        )
+
+
+@rule("local.path-relative")
+def paths_are_absolute(run: Run, plan: Plan) -> Iterable[Finding]:
+    """A directory of the run, or its interpreter, is a relative path.
+
+    The agents, Ray and the trainer have working directories of their own, so that a relative path means
+    another place to each. `{home}`, `{state}` and `{workspace}` stand for the usual roots.
+    """
+    for name, path in _paths(run):
+        if "://" not in path and not path.startswith("/"):
+            yield Finding(
+                "error", "local.path-relative", f"`{path}` is a relative path", name,
+                f"`--set {name}=/…`, from the root",
+            )  # fmt: skip
+
+
+@rule("local.path-remote")
+def paths_are_here(run: Run, plan: Plan) -> Iterable[Finding]:
+    """A directory of the run is a URL.
+
+    On this machine the run's own files, staged data and the rendezvous lie in directories; only
+    checkpoints (`storage_root`) can lie in a store, which the trainer reaches by itself.
+    """
+    for name, path in _paths(run):
+        if "://" in path and name != "storage_root":
+            yield Finding(
+                "error", "local.path-remote", f"`{path}` is no directory of this machine", name,
+                f"`--set {name}=/…`, a directory",
+            )  # fmt: skip
+
+
+def _paths(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield setting and path; what merely lies below a run directory that is wrong counts once."""
+    paths, temp = run.paths, str(run.profile["temp_root"])
+    yield from (("run_dir", paths.run_dir), ("temp_root", temp))
+    for name, path in (
+        ("rendezvous_dir", paths.rendezvous),
+        ("storage_root", paths.storage),
+        ("data_root", paths.data),
+        ("artifacts_dir", paths.artifacts),
+    ):
+        if path != paths.run_dir and not path.startswith(f"{paths.run_dir}/"):
+            yield name, path
+    if "/" in run.python:
+        yield "python", run.python
+
+
+@rule("local.small-store")
+def store_is_large_enough(run: Run, plan: Plan) -> Iterable[Finding]:
+    """Ray's object store would be smaller than Ray takes.
+
+    Ray refuses to start with less than 75 MiB per node. The shipped profile gives it 128 MiB.
+    """
+    if (size := size_in_bytes(run.profile["object_store"])) < SMALLEST_STORE:
+        yield Finding(
+            "error",
+            "local.small-store",
+            f"an object store of {size} bytes is {SMALLEST_STORE - size} fewer than Ray takes",
+            "object_store",
+            "`--set object_store=75MiB` or more",
+        )
+
+
+RULES = (
+    sockets_fit,
+    gpus_are_pretended,
+    inherits_no_credentials,
+    nodes_have_ports,
+    paths_are_absolute,
+    paths_are_here,
+    store_is_large_enough,
+)
 CODES: tuple[Code, ...] = tuple(r.code for r in RULES)  # type: ignore[attr-defined]  # set by @rule

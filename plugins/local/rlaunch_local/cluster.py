@@ -15,6 +15,7 @@ from rlaunch_local import places, planning
 
 if TYPE_CHECKING:
     from rlaunch import profiles
+    from rlaunch_local.status import Watched
 
 
 class Local(Cluster):
@@ -28,7 +29,7 @@ class Local(Cluster):
 
     def __init__(self, profile: profiles.Profile | Settled, shell: Shell, clock: Clock) -> None:
         super().__init__(profile, shell, clock)
-        self._watched: dict[str, object] = {}
+        self._watched: dict[str, Watched] = {}
 
     def observe(self, run: Run) -> Observed:
         """Find free ports and a free loopback network, and look what the machine has."""
@@ -59,12 +60,16 @@ class Local(Cluster):
     def _status(self, ref: JobRef) -> Status:
         from rlaunch_local.status import Watched
 
-        run_dir = self._directory(ref)
-        if run_dir is None:
-            return Status(ref, State.ABSENT)
-        watched = self._watched.setdefault(ref.native, Watched(run_dir))
-        assert isinstance(watched, Watched)  # noqa: S101  # the type is imported only where it is used
-        return watched.status(ref, self.clock.monotonic(), self.clock.now())
+        watched = self._watched.get(ref.native)
+        if watched is None:  # the directory is looked for once: a look at a run costs one stat else
+            run_dir = self._directory(ref)
+            if run_dir is None:
+                return Status(ref, State.ABSENT)
+            watched = self._watched.setdefault(ref.native, Watched(run_dir))
+        seen = watched.status(ref, self.clock.monotonic(), self.clock.now())
+        if seen.state is State.ABSENT:
+            del self._watched[ref.native]
+        return seen
 
     def logs(self, query: LogQuery) -> Iterator[LogLine]:
         """Yield the run's lines by time. Raises ClusterError `local.absent` for a run that is not here."""

@@ -24,13 +24,6 @@ START_FAILED = 127
 """What a shell says of a program that cannot be started."""
 
 
-def inherited(names: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what of `environ` the names (`*` at the end: a prefix) stand for."""
-    exact = {n for n in names if not n.endswith("*")}
-    prefixes = tuple(n[:-1] for n in names if n.endswith("*"))
-    return {k: v for k, v in environ.items() if k in exact or (prefixes and k.startswith(prefixes))}
-
-
 class Member:
     """One agent: its process, and how it ended."""
 

@@ -11,9 +11,9 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 def state_root() -> Path:
     """Return `$XDG_STATE_HOME/rlaunch`, by default `~/.local/state/rlaunch`."""
-    base = (
-        os.environ.get("XDG_STATE_HOME") or f"{os.environ.get('HOME') or Path.home()}/.local/state"
-    )
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not base.startswith("/"):  # a relative one is ignored, as its specification says
+        base = f"{os.environ.get('HOME') or Path.home()}/.local/state"
     return Path(base) / "rlaunch"
 
 

@@ -52,7 +52,7 @@ def plan_run(run: Run, command: Command, observed: Observed) -> Plan:
 def _native(run: Run, command: Command, facts: Mapping[str, Any]) -> dict[str, Any]:
     profile, run_dir = run.profile, run.paths.run_dir
     size, ranks = int(profile["ports_per_node"]), []
-    for rank in range(run.nodes):
+    for rank in range(min(run.nodes, blocks(profile["first_port"], size))):  # see too-many-nodes
         node = {
             "rank": rank,
             "ip": address(str(facts.get("network") or network(run.id)), rank),
@@ -111,7 +111,7 @@ def _agent(run: Run, command: Command, node: Mapping[str, Any]) -> Iterator[str]
 
 
 def _number(value: float) -> str:
-    return f"{value:g}" if value < 1e6 else str(int(value))
+    return f"{value:.15g}"
 
 
 def fill(argv: list[str], attempt: int, lifeline: int) -> list[str]:

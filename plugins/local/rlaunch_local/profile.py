@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
 
 from rlaunch.profiles import Profile
+from rlaunch.settings import size_in_bytes
+
+
+def _size(text: str) -> str:
+    try:
+        size_in_bytes(text)
+    except OverflowError:
+        raise ValueError("a size such as `512MiB`") from None
+    return text
+
+
+Size = Annotated[str, AfterValidator(_size)]
+"""A number of bytes, such as `128MiB`."""
 
 
 class LocalProfile(Profile):
@@ -12,11 +27,11 @@ class LocalProfile(Profile):
 
     temp_root: str = "/tmp"  # noqa: S108  # a private directory is made in it, never a fixed name
     """Ray's session of a run lies in a directory of its own in here; it must be short."""
-    object_store: str = "128MiB"
+    object_store: Size = "128MiB"
     """Ray's object store per node, in /dev/shm."""
-    node_needs: str = "800MiB"
+    node_needs: Size = "800MiB"
     """Memory that one pretended node takes; preflight wants it free for every node."""
-    min_disk: str = "2GiB"
+    min_disk: Size = "2GiB"
     """Preflight wants so much free in the run directory's file system."""
     first_port: int = Field(default=20000, ge=1024, le=32000)
     """Ports are taken from here up to 32767."""
@@ -27,4 +42,5 @@ class LocalProfile(Profile):
     farewell_s: float = Field(default=10, ge=0)
     """After rank 0 succeeded, the others have so long to end by themselves before SIGTERM."""
     inherit: tuple[str, ...] = ("PATH", "HOME", "USER", "LANG", "LC_*", "TMPDIR", "TZ")
-    """Names taken from the operator's shell for the job, `*` at the end for a prefix; no others."""
+    """Names taken from the operator's shell for the job, `*` at the end for a prefix; no others. Storage
+    credentials (`AWS_*`, `R2_*`) and what rlaunch sets itself are never among them."""

@@ -13,6 +13,10 @@ from rlaunch.model import State
 from rlaunch_local.proc import Process
 
 STATE, HISTORY, STOP = "state.json", "history.jsonl", "stop.json"
+SUBMITTING = "submitting"
+"""The reason of a state that the submitting process wrote: there is no supervisor yet."""
+MOST_PIDS = 1 << 22
+"""The kernel's PID_MAX_LIMIT; a larger number is no process, and a system call would not take it."""
 
 
 class Agent(NamedTuple):
@@ -97,29 +101,53 @@ def from_json(text: str) -> Snapshot:
     """Read the document; raises ValueError for anything else."""
     try:
         data = json.loads(text)
-        fields = {name: data[name] for name in Snapshot._fields}
-        fields["state"] = State(data["state"])
-        fields["supervisor"] = _read_process(data["supervisor"])
-        fields["agents"] = tuple(
-            Agent(**{**{n: a[n] for n in Agent._fields}, "process": _read_process(a["process"])})
-            for a in data["agents"]
+        return Snapshot(
+            run=_text(data["run"]),
+            state=State(data["state"]),
+            reason=_text(data["reason"]),
+            since=_text(data["since"]),
+            attempt=int(data["attempt"]),
+            exit_code=_number(data["exit_code"]),
+            signal=_number(data["signal"]),
+            detail=_text(data["detail"]),
+            supervisor=_read_process(data["supervisor"]),
+            agents=tuple(_agent(a) for a in data["agents"]),
         )
-        return Snapshot(**fields)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"not a state: {error!r}") from None
 
 
+def _agent(data: Mapping[str, Any]) -> Agent:
+    return Agent(
+        int(data["rank"]), _text(data["ip"]), _read_process(data["process"]),
+        _number(data["exit_code"]), _number(data["signal"]),
+    )  # fmt: skip
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"`{value!r}` is no text")
+    return value
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
 def _read_process(data: Mapping[str, Any] | None) -> Process | None:
-    return (
-        None if data is None else Process(int(data["pid"]), int(data["started"]), str(data["boot"]))
-    )
+    if data is None:
+        return None
+    found = Process(int(data["pid"]), int(data["started"]), _text(data["boot"]))
+    if not 0 < found.pid <= MOST_PIDS:
+        raise ValueError(f"not a state: {found.pid} is the pid of no process")
+    return found
 
 
 def read_record(path: Path) -> dict[str, Any]:
     """Read a JSON object of the rendezvous directory; empty when it is missing or half written."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
 

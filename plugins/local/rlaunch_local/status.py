@@ -17,13 +17,13 @@ from typing import Any
 
 from rlaunch.model import JobRef, Rank, State, Status
 from rlaunch_local import proc, statefile
+from rlaunch_local.clearing import lost, native, tidy
 from rlaunch_local.statefile import Snapshot
 
 STATE_S = 6.0
 """Between two looks at the state file of a run that is RUNNING and whose supervisor lives."""
 RANKS_S = 30.0
 """Between two looks at the ranks' records of such a run; they are written once a minute."""
-LOST = "supervisor-lost"
 
 
 class Watched:
@@ -73,7 +73,7 @@ class Watched:
         if known is None or not idle or now - self.read_at >= STATE_S:
             fresh = statefile.read(self.run_dir)
             if not fresh.state.ended and not self._pulse(fresh):
-                fresh = lost(statefile.read(self.run_dir))  # it may have written the end and gone
+                fresh = self._without_supervisor()
             self._read_ranks(
                 fresh, now, changed=known is None or fresh[:7] != known[:7] or not idle
             )
@@ -81,6 +81,11 @@ class Watched:
         if self.snapshot is not None and self.snapshot.state.ended and self.pulse:
             self.pulse.close()
         return self.snapshot or fresh
+
+    def _without_supervisor(self) -> Snapshot:
+        last = statefile.read(self.run_dir)  # it may have written the end and gone
+        end = lost(self.run_dir, last)
+        return tidy(self.run_dir, end) if end is not last else last
 
     def _pulse(self, snapshot: Snapshot) -> bool:
         """Tell whether the supervisor lives, without a look at any file where that is possible."""
@@ -145,14 +150,6 @@ class Pulse:
             self.handle = -1
 
 
-def lost(snapshot: Snapshot) -> Snapshot:
-    """Return what a state is worth once its writer is gone: an end stays, anything else is lost."""
-    if snapshot.state.ended or proc.alive(snapshot.supervisor):
-        return snapshot
-    detail = f"the supervisor was gone while the run was {snapshot.state}"
-    return snapshot._replace(state=State.FAILED, reason=LOST, detail=detail)
-
-
 def _age(written: object, at: str) -> float | None:
     """Return how old a heartbeat is, in seconds; 0 for one from a clock that is ahead."""
     try:
@@ -160,9 +157,3 @@ def _age(written: object, at: str) -> float | None:
     except (ValueError, TypeError):
         return None
     return max(0.0, round(age.total_seconds(), 1))
-
-
-def native(run_dir: Path) -> dict[str, Any]:
-    """Return the native part of the run's plan; empty where it cannot be read."""
-    found = statefile.read_record(run_dir / "plan.json").get("native")
-    return found if isinstance(found, dict) else {}

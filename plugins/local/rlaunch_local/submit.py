@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import selectors
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,9 +18,9 @@ from rlaunch.cluster import Report
 from rlaunch.errors import ClusterError
 from rlaunch.model import JobRef, Plan, State
 from rlaunch_local import places, proc, statefile
-from rlaunch_local.gang import inherited
-from rlaunch_local.statefile import Snapshot
-from rlaunch_local.stopping import clear_lost
+from rlaunch_local.clearing import NOT_STARTED, clear_lost
+from rlaunch_local.inheritance import inherited
+from rlaunch_local.statefile import SUBMITTING, Snapshot
 from rlaunch_local.supervisor import LOG, PORT_BUSY, READY
 
 READY_S = 30.0
@@ -35,14 +37,13 @@ def submit_plan(plan: Plan, secrets: Mapping[str, str], report: Report) -> JobRe
     with suppress(OSError):
         clear_lost(places.state_root() / "local")
     archives = {a.path: _archive(a.path, a.sha256) for a in plan.artifacts}
-    with _writing(run_dir):
-        _make(run_dir)
     start = Snapshot(
-        run.id, State.PENDING, "submitting", statefile.now(), supervisor=proc.identify(os.getpid())
+        run.id, State.PENDING, SUBMITTING, statefile.now(), supervisor=proc.identify(os.getpid())
     )
+    with _writing(run_dir):
+        _make(run_dir, start)
     try:
         with _writing(run_dir):
-            statefile.write(run_dir, start)
             places.link(run.id, run_dir)
             _write_files(plan, secrets, archives)
         report(f"starting the supervisor of {run.nodes} agents in {run_dir}")
@@ -69,7 +70,7 @@ def _abandon(plan: Plan, run_dir: Path, start: Snapshot, error: ClusterError) ->
     for secret in plan.secret_files:
         (run_dir / secret.path).unlink(missing_ok=True)
     message = error.findings[0].message
-    end = start._replace(state=State.FAILED, reason="not-started", detail=message, supervisor=None)
+    end = start._replace(state=State.FAILED, reason=NOT_STARTED, detail=message, supervisor=None)
     with suppress(OSError):
         statefile.write(run_dir, end._replace(since=statefile.now()))
 
@@ -86,14 +87,24 @@ def _archive(name: str, sha256: str) -> bytes:
     return data
 
 
-def _make(run_dir: Path) -> None:
+def _make(run_dir: Path, start: Snapshot) -> None:
+    """Make the run directory with its first state in it: whoever finds one, finds a state."""
     run_dir.parent.mkdir(parents=True, exist_ok=True)
+    if run_dir.is_dir() and not any(run_dir.iterdir()):
+        run_dir.chmod(0o700)  # an empty directory is a place, not a run
+        statefile.write(run_dir, start)
+        return
+    fresh = run_dir.with_name(f".{start.run}.{os.getpid()}")
     try:
-        run_dir.mkdir(mode=0o700)
-    except FileExistsError:
-        if run_dir.is_dir() and not any(run_dir.iterdir()):
-            run_dir.chmod(0o700)  # an empty directory is a place, not a run
-            return
+        fresh.mkdir(mode=0o700)
+        statefile.write(fresh, start)
+        if run_dir.exists() or run_dir.is_symlink():
+            raise FileExistsError
+        fresh.rename(run_dir)  # not over one that is no longer empty
+    except OSError as error:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if error.errno not in {None, errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}:
+            raise
         raise ClusterError.of(
             "local.run-exists", f"the run directory `{run_dir}` holds a run already",
             place=str(run_dir), hint="make a new plan: a run id is used once",

@@ -22,7 +22,8 @@ from typing import Any
 
 from rlaunch.model import State
 from rlaunch_local import proc, statefile
-from rlaunch_local.gang import Gang, inherited
+from rlaunch_local.gang import Gang
+from rlaunch_local.inheritance import inherited
 from rlaunch_local.statefile import Snapshot
 from rlaunch_local.verdict import Verdict, again, judge, name
 
