@@ -184,7 +184,7 @@ def _stray(work: Draft) -> None:
         )
 
 
-def _assemble(
+def _assemble(  # over 40 lines: a run has forty fields, each said once
     work: Draft,
     *,
     model: str,

@@ -1,4 +1,7 @@
-"""The protocol between real agents, up to the point where Ray would start: they are held in staging."""
+"""The protocol between real agents, up to the point where Ray would start: they are held in staging.
+
+Over 300 lines: the protocol is read from start to end.
+"""
 
 from __future__ import annotations
 

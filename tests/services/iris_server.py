@@ -154,7 +154,7 @@ class Pods:
             )
 
 
-def serve_kubernetes(path: str) -> None:
+def serve_kubernetes(path: str) -> None:  # over 40 lines: a controller is put together
     """Serve until stdin ends; obey `METHOD JOB` lines, each answered with a line of JSON."""
     from iris.cluster.backends.k8s.tasks import K8sTaskProvider, PodConfig
     from iris.cluster.controller.auth import create_controller_auth

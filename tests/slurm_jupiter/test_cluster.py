@@ -1,4 +1,7 @@
-"""Submit, status, logs, stop and preflight, with a SLURM that is told what to say."""
+"""Submit, status, logs, stop and preflight, with a SLURM that is told what to say.
+
+Over 300 lines: all promises of the cluster share one told SLURM.
+"""
 
 from __future__ import annotations
 

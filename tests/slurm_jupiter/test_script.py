@@ -2,6 +2,7 @@
 
 A stand-in is a script of one line that writes down how it was called; the real ones are asked in
 `tests/e2e/test_slurm*.py`.
+Over 300 lines: the script's parts are tested in their order.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _NONE: list[str] = []
 
 
-def command(
+def command(  # over 40 lines: each flag is a parameter
     *,
     recipes: Annotated[list[str], typer.Argument(metavar="RECIPE…", help="YAML files, wherever they lie.")],
     cluster: Annotated[

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NONE: list[str] = []
 
 
-def command(
+def command(  # over 40 lines: each flag is a parameter
     *,
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="The recipe as it is.")],
     source: Annotated[
