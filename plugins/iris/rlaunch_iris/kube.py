@@ -62,17 +62,33 @@ class Kube:
                 return items
             query["continue"] = str(token)
 
+    def _ask(self, path: str, query: list[tuple[str, str]]) -> bytes:
+        """Send one GET and return its body. The client's generic call changed with its version 37."""
+        wanted: Any = {
+            "query_params": query, "auth_settings": ["BearerToken"],
+            "header_params": {"Accept": "application/json"},
+        }  # fmt: skip
+        if not hasattr(self._api, "param_serialize"):
+            answer = self._api.call_api(
+                path, "GET", **wanted, _preload_content=False, _return_http_data_only=True,
+                _request_timeout=TIMEOUT_S,
+            )  # fmt: skip
+            return bytes(answer.data)
+        from kubernetes.client.exceptions import ApiException
+
+        sent = self._api.param_serialize("GET", path, **wanted)
+        answer = self._api.call_api(*sent, _request_timeout=TIMEOUT_S)
+        body = bytes(answer.read())
+        if not 200 <= answer.status < 300:  # the newer call leaves the status to its caller
+            raise ApiException(status=answer.status, reason=answer.reason)
+        return body
+
     def _get(self, path: str, query: Mapping[str, str]) -> Mapping[str, Any]:
         from kubernetes.client.exceptions import OpenApiException
         from urllib3.exceptions import HTTPError
 
         try:
-            answer = self._api.call_api(
-                path, "GET", query_params=list(query.items()), auth_settings=["BearerToken"],
-                header_params={"Accept": "application/json"},
-                _preload_content=False, _return_http_data_only=True, _request_timeout=TIMEOUT_S,
-            )  # fmt: skip
-            page = json.loads(answer.data)
+            page = json.loads(self._ask(path, list(query.items())))
         except ValueError as error:
             raise troubles.kube_failed(self.host, f"no JSON: {error}") from None
         except (HTTPError, OpenApiException, OSError) as error:
