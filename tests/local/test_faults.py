@@ -18,9 +18,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 PATIENT = "import time\nprint('driver is up', flush=True)\ntime.sleep(600)"
 
 
-def begin(lab: Any, run: Any, script: str = PATIENT) -> tuple[JobRef, statefile.Snapshot]:
+def begin(
+    lab: Any, run: Any, script: str = PATIENT, *, secrets: dict[str, str] | None = None
+) -> tuple[JobRef, statefile.Snapshot]:
     """Start a gang and wait until its driver has spoken."""
-    ref = lab.submit(lab.driver(run, script))
+    ref = lab.submit(lab.driver(run, script), secrets)
     lab.until(ref, lambda s: s.state is State.RUNNING, within=150)
     lab.until(ref, lambda s: any(line.text == "driver is up" for line in lab.lines(ref, rank=0)))
     return ref, statefile.read(Path(run.paths.run_dir))
@@ -76,16 +78,29 @@ def test_sigterm_of_an_agent(lab: Any, victim: int, reason: str) -> None:
     assert f"rank {victim}" in end.native["detail"] or end.signal == signal.SIGTERM
 
 
-def test_sigkill_of_the_supervisor(lab: Any) -> None:
-    """Without their supervisor the agents end within 10 s; the run is FAILED `supervisor-lost`."""
-    run = lab.run()
-    ref, seen = begin(lab, run)
+@pytest.mark.parametrize("asked", [True, False])
+def test_sigkill_of_the_supervisor(lab: Any, asked: bool) -> None:
+    """Without their supervisor the agents end within 10 s; the run is FAILED `supervisor-lost`.
+
+    Whether or not anybody asks, the secrets and Ray's directory are gone by then.
+    """
+    run = lab.run(secrets=("HF_TOKEN",))
+    ref, seen = begin(lab, run, secrets={"HF_TOKEN": "hush"})
+    secrets = Path(run.paths.run_dir, "secrets.json")
+    temp = Path(lab.profile.temp_root, f"rl-{run.id.rpartition('-')[2]}")
+    assert secrets.exists()
+    assert temp.exists()
     began = time.monotonic()
     proc.signal_process(seen.supervisor, signal.SIGKILL)
-    assert summary(lab.end(ref, within=3))[:2] == (State.FAILED, "supervisor-lost")
+    if asked:
+        assert summary(lab.end(ref, within=3))[:2] == (State.FAILED, "supervisor-lost")
+        assert not secrets.exists()
     while proc.scan(run.id):
         assert time.monotonic() - began < 10
         time.sleep(0.1)
+    assert not secrets.exists()
+    assert not temp.exists()
+    assert summary(lab.status(ref))[:2] == (State.FAILED, "supervisor-lost")
     records = statefile.records(Path(run.paths.rendezvous), run.id, 1, 2)
     assert {r["reason"] for r in records.values()} == {"supervisor-lost"}
     lab.cluster().stop(ref)
