@@ -251,7 +251,11 @@ down() {
     [[ -e $file ]] && end "$file"
   done
   names off
-  for ((i = 1; i <= 64; i++)); do [[ -e /run/netns/$SPACE-n$i ]] || break; ip netns del "$SPACE-n$i"; done
+  for ((i = 1; i <= 64; i++)); do [[ -e /run/netns/$SPACE-n$i ]] || break
+    # a process that gave itself a title (Ray does) has lost its environment, not its network
+    ip netns pids "$SPACE-n$i" | xargs -r kill -s KILL 2>/dev/null || true
+    ip netns del "$SPACE-n$i"
+  done
   ip link del "$BRIDGE" 2>/dev/null || true
 }
 case "${1:-up}" in
