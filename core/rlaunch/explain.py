@@ -43,22 +43,26 @@ def said_by(module: object) -> tuple[Code, ...]:
     return (*getattr(module, "CODES", ()), *rules)
 
 
-def find(name: str) -> Code:
-    """Return one code's page; looks into the plugin whose name is the code's owner.
+def find(name: str, modules: Iterable[object] = (), *, place: str = "") -> Code:
+    """Return one code's page; looks into `modules` and the plugin whose name is the code's owner.
 
-    Raises RlaunchError `core.code-unknown` with a suggestion.
+    Raises RlaunchError `core.code-unknown` with a suggestion; `place` is the flag that named it.
     """
-    known = codes()
+    known = codes(modules)
     if name not in known:
         known = {**known, **codes(_plugins(name.partition(".")[0]))}
     if name in known:
         return known[name]
     from difflib import get_close_matches
 
-    near = get_close_matches(name, known, n=1)
+    from rlaunch.endings import REASONS
+
+    near = get_close_matches(name, known if place else (*known, *settings(), *REASONS), n=1)
+    others = "" if place else ", no setting and no reason"
     raise RlaunchError.of(
         "core.code-unknown",
-        f"there is no code and no setting `{name}`",
+        f"there is no code{others} `{name}`",
+        place=f"{place} {name}".strip() if place else "",
         hint=f"did you mean `{near[0]}`?" if near else "`rlaunch explain` lists them",
     )
 
@@ -117,7 +121,7 @@ _UNSET = "decided by the recipe or the command line"
 CODES = (
     Code(
         "core.code-unknown",
-        "There is no code and no setting of that name.\n\n"
+        "There is no code, setting or reason of that name.\n\n"
         "Codes are `owner.slug`; those of a plugin are known while it is installed.",
     ),
 )

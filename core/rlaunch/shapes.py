@@ -191,7 +191,7 @@ class LaunchDocument(NamedTuple):
 
     schema: Literal["rlaunch.launch/1"]
     job: str
-    """`cluster:id`."""
+    """`cluster:id`; empty where the submit was interrupted."""
     run: str
     """The run id."""
     name: str
@@ -254,13 +254,13 @@ class DiagnosisDocument(NamedTuple):
 
 
 class ExplainDocument(NamedTuple):
-    """`explain --json` of a code or a setting; keys of the other kind are null."""
+    """`explain --json` of a code, a setting or a reason; keys of another kind are null."""
 
     schema: Literal["rlaunch.explain/1"]
-    kind: Literal["code", "setting"]
+    kind: Literal["code", "setting", "reason"]
     """What the name is."""
     name: str
-    """The code or the setting."""
+    """The code, the setting or the reason."""
     page: str
     """Its explanation."""
     level: str | None

@@ -8,6 +8,8 @@ import jsonschema
 import pytest
 
 from rlaunch import doctor, explain, schemas
+from rlaunch.endings import REASONS
+from rlaunch.node import reasons
 from rlaunch.shell import Done
 from rlaunch.testing.fakes import FakeShell
 
@@ -69,6 +71,28 @@ def test_a_code_is_explained_by_its_page(rl: Rl):
     assert "`--allow env.dollar` lets it pass" in said.out
     assert "no flag lets it pass" in rl("explain", "env.refused").out
     fits(rl("explain", "plan.edited", "--json").document, "explain")
+
+
+def test_every_reason_of_the_node_agent_is_explained(rl: Rl):
+    """What a status says in brackets can be asked about: what it means, and what to do."""
+    named = {
+        value
+        for name, value in vars(reasons).items()
+        if name.isupper()
+        and isinstance(value, str)
+        and value not in {reasons.SUCCEEDED, reasons.FAILED}
+    }
+    assert named == set(REASONS)
+    said = rl("explain", "head-lost")
+    assert said.code == 0
+    assert said.out.startswith("head-lost (reason)\n\nThe agent of rank 0 is gone")
+    assert rl("explain", "head_lost").out == said.out
+    assert "`--resume auto`" in said.out
+    fits(rl("explain", "staging-failed", "--json").document, "explain")
+    assert "did you mean `worker-lost`?" in rl("explain", "worker-los").err
+    assert set(rl("explain", "--json").document["reasons"]) == named
+    last = rl("explain").out.rstrip().rpartition("\n\n")[2]
+    assert {line.split()[0] for line in last.splitlines()} == named
 
 
 def test_a_plugins_code_is_found_by_its_owner(rl: Rl, scripted: Any):

@@ -1,4 +1,4 @@
-"""`rlaunch explain`: the page of a code, or a setting's value with its source and reason."""
+"""`rlaunch explain`: the page of a code or of a named reason, or a setting's value and its source."""
 
 # No `from __future__ import annotations`: typer reads these annotations as they are.
 from typing import TYPE_CHECKING, Annotated
@@ -15,21 +15,25 @@ if TYPE_CHECKING:
 
 def command(
     name: Annotated[
-        str, typer.Argument(metavar="[CODE|SETTING]", help="Without one, all are listed.")
+        str, typer.Argument(metavar="[CODE|SETTING|REASON]", help="Without one, all are listed.")
     ] = "",
     cluster: Cluster = "",
     json: Json = False,
 ) -> int:
-    """Explain a code or a setting.
+    """Explain a code, a setting or a reason.
 
-    `env.dollar` is a code; `cpu` is a setting, with --cluster that cluster's.
+    `env.dollar` is a code; `cpu` is a setting, with --cluster that cluster's; `head-lost` is a reason
+    that a run ends for.
     """
     from rlaunch import explain
     from rlaunch.cli.speak import Voice
+    from rlaunch.endings import REASONS
 
     voice = Voice(json=json)
     if not name:
         return _list(voice)
+    if (reason := name.replace("_", "-")) in REASONS:
+        return _tell_reason(voice, reason, REASONS[reason])
     if "." not in name and (page := _setting(voice, name, cluster)) is not None:
         return _tell_setting(voice, page)
     return _tell_code(voice, explain.find(name))
@@ -87,16 +91,38 @@ def _tell_code(voice: "Voice", code: "Code") -> int:
     return 0
 
 
+def _tell_reason(voice: "Voice", name: str, page: str) -> int:
+    if voice.json:
+        from rlaunch.documents import plain
+        from rlaunch.shapes import ExplainDocument
+
+        document = ExplainDocument(
+            "rlaunch.explain/1", "reason", name, page, None, None, None, None, None, None
+        )
+        voice.document(plain(document))
+        return 0
+    voice.put(f"{name} (reason)\n\n{page}\n\n`rlaunch diagnose RUN` shows the lines behind it.\n")
+    return 0
+
+
 def _list(voice: "Voice") -> int:
     from rlaunch import explain
     from rlaunch.cli.speak import table
+    from rlaunch.endings import REASONS
 
     codes, settings = explain.codes(), explain.settings()
     if voice.json:
         voice.document(
-            {"schema": "rlaunch.names/1", "codes": list(codes), "settings": list(settings)}
+            {
+                "schema": "rlaunch.names/1",
+                "codes": list(codes),
+                "settings": list(settings),
+                "reasons": list(REASONS),
+            }
         )
         return 0
     voice.put(table([(c.code, c.level, c.page.partition("\n")[0]) for c in codes.values()]))
     voice.put("\n" + table(list(settings.items())))
+    reasons = [(name, page.partition("\n")[0]) for name, page in REASONS.items()]
+    voice.put("\n" + table(reasons))
     return 0

@@ -21,7 +21,8 @@ def command(
 ) -> int:
     """Stop one run.
 
-    Asks first. Stopping an ended or absent run is no error.
+    Asks first. Stopping an ended or absent run is no error; a name that no record knows is one, for
+    nobody can say whether it has ended: exit code 3.
     """
     from rlaunch import flow
     from rlaunch.cli.opening import world_for

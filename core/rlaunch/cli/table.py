@@ -12,6 +12,6 @@ COMMANDS = {
     "diagnose": "Say how far a run has come, with the lines that prove it.",
     "stop": "Stop one run.",
     "clusters": "List the clusters that `--cluster` takes.",
-    "explain": "Explain a code or a setting.",
+    "explain": "Explain a code, a setting or a reason.",
     "doctor": "Check this installation.",
 }
