@@ -144,7 +144,7 @@ def read_plan(text: str, place: str) -> Plan:
     """Read the text of a plan file; `place` is its path. Raises as `plan_from_json`, and `plan.not-json`."""
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RlaunchError.of(
             "plan.not-json",
             f"the plan is not JSON: {error}",
@@ -170,10 +170,10 @@ def status_to_json(status: Status) -> dict[str, Any]:
     return dict(plain(status_document(status)))
 
 
-def statuses_to_json(statuses: Iterable[Status]) -> dict[str, Any]:
-    """Return the document of several statuses; of one, its own document."""
+def statuses_to_json(statuses: Iterable[Status], *, one: bool = False) -> dict[str, Any]:
+    """Return the document of any number of statuses; with `one`, for the one job that was named, its own."""
     documents = tuple(status_document(status) for status in statuses)
-    if len(documents) == 1:
+    if one and len(documents) == 1:
         return dict(plain(documents[0]))
     return dict(plain(StatusesDocument("rlaunch.statuses/1", documents)))
 

@@ -69,6 +69,15 @@ def test_a_job_is_named_in_three_ways(rl: Rl, scripted: Any, job: str):
     assert "error[run.unknown]" in unknown.err
 
 
+@pytest.mark.parametrize("name", ["scripted:", ":x", ":", "scripted"])
+def test_what_is_no_reference_is_refused(rl: Rl, scripted: Any, name: str):
+    """A half of `CLUSTER:ID` is told by its code, wherever a job is named."""
+    for words in (("watch",), ("status",), ("stop",), ("diagnose",), ("logs",)):
+        said = rl(*words, name)
+        assert (said.code, said.out) == (3, "")
+        assert f"error[run.{'reference' if ':' in name else 'unknown'}]" in said.err
+
+
 def test_several_jobs_are_one_document_and_the_worst_code(rl: Rl, scripted: Any, job: str):
     """Without a job every open run of the record is asked about."""
     scripted.states(("FAILED", "", 1, 1))
@@ -78,6 +87,23 @@ def test_several_jobs_are_one_document_and_the_worst_code(rl: Rl, scripted: Any,
     none = rl("status")
     assert (none.code, none.out) == (0, "")
     assert "no run of the record is open" in none.err
+
+
+def test_what_is_open_is_always_a_list(rl: Rl, scripted: Any, job: str):
+    """Without a name the document is the same kind for none and for one; with one name it is that job's."""
+    scripted.states(RUN)
+    for words in (("status",), ("watch", "--once")):
+        document = rl(*words, "--json").document
+        fits(document, "statuses")
+        assert [one["run"] for one in document["jobs"]] == [job]
+        fits(rl(*words, job, "--json").document, "status")
+        fits(rl(*words, job, "mine", "--json").document, "statuses")
+    scripted.states(("FAILED", "", 1, 7))
+    rl("status")
+    for words in (("status",), ("watch", "--once")):
+        document = rl(*words, "--json").document
+        fits(document, "statuses")
+        assert document["jobs"] == []
 
 
 def test_watch_prints_one_line_for_each_change(rl: Rl, scripted: Any, job: str):

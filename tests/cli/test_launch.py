@@ -1,4 +1,7 @@
-"""A launch from flags to exit code, on a scheduler whose answers are scripted."""
+"""A launch from flags to exit code, on a scheduler whose answers are scripted.
+
+Over 300 lines: a launch is followed from its flags to its exit code.
+"""
 
 import json
 from collections.abc import Callable
@@ -150,6 +153,19 @@ def test_ctrl_c_stops_the_job_where_that_was_asked_for(rl: Rl, scripted: Any, la
     assert [line.split()[0] for line in scripted.asked] == ["submit", "stop"]
 
 
+@pytest.mark.parametrize(("flags", "state"), [([], "RUNNING"), (["--kill-on-interrupt"], "KILLED")])
+def test_ctrl_c_prints_the_document_too(
+    rl: Rl, scripted: Any, launch: Launch, flags: list[str], state: str
+):
+    """A program that reads stdout learns which job goes on, and its last state."""
+    scripted.states(RUN, ("INTERRUPT", "", 1, None), RUN)
+    said = rl(*launch, "--json", "--interval", "0.01", *flags)
+    assert said.code == 130
+    fits(said.document, "launch")
+    assert said.document["status"]["state"] == state
+    assert said.document["job"] == f"scripted:{said.document['run']}"
+
+
 def test_a_job_that_is_not_admitted_is_left(rl: Rl, scripted: Any, launch: Launch):
     """At the admission time-out the launch ends with 1 and says that the job still waits."""
     scripted.states(("WAITING", "quota", None, None))
@@ -167,6 +183,45 @@ def test_preflight_refuses_and_can_be_skipped(rl: Rl, scripted: Any, launch: Lau
     assert "error[scripted.full]: no node is free\n  at preflight\n  hint: wait" in said.err
     assert scripted.asked == []
     assert rl(*launch, "--no-wait", "--skip-preflight", "room").code == 0
+
+
+def test_a_check_that_is_skipped_must_exist(rl: Rl, scripted: Any, launch: Launch):
+    """A misspelt code would skip nothing: it is refused with a suggestion before anything is sent."""
+    for code in ("scripted.fulll", "core.secret-mising", ""):
+        said = rl(*launch, "--no-wait", "--skip-preflight", code)
+        assert said.code == 3
+        assert f"error[core.code-unknown]: there is no code `{code}`" in said.err
+    assert "did you mean `scripted.full`?" in rl(*launch, "--skip-preflight", "scripted.fulll").err
+    assert scripted.asked == []
+    assert rl(*launch, "--no-wait", "--skip-preflight", "scripted.full").code == 0
+
+
+def test_a_refusal_says_each_finding_once(
+    rl: Rl, scripted: Any, launch: Launch, monkeypatch: pytest.MonkeyPatch
+):
+    """What was shown with the plan is not shown again with the refusal; the document has all of it."""
+    scripted.states(RUN)
+    named = (
+        *launch,
+        "--no-wait",
+        "--job-name",
+        "mine",
+        "--set",
+        "env.A=$HOME",
+        "--allow",
+        "env.dollar",
+    )
+    assert rl(*named).code == 0
+    said = rl(*named)
+    assert said.code == 3
+    heads = [
+        line for line in said.err.splitlines() if line.startswith(("error[", "warning[", "note["))
+    ]
+    assert any(head.startswith("error[run.live]") for head in heads)
+    assert any(head.startswith("warning[env.dollar]") for head in heads)
+    assert len(heads) == len(set(heads)), said.err
+    codes = [f["code"] for f in rl(*named, "--json").document["findings"]]
+    assert {"run.live", "env.dollar"} <= set(codes)
 
 
 def test_a_scheduler_that_is_down_is_refused_and_may_be_tried_again(

@@ -73,7 +73,12 @@ def test_an_edited_plan_is_refused(rl: Rl, scripted: Any, file: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "code"), [("{", "plan.not-json"), ('{"schema": "rlaunch.plan/9"}', "plan.schema")]
+    ("text", "code"),
+    [
+        ("{", "plan.not-json"),
+        ("[" * 100_000, "plan.not-json"),
+        ('{"schema": "rlaunch.plan/9"}', "plan.schema"),
+    ],
 )
 def test_another_file_is_refused(rl: Rl, tmp_path: Path, text: str, code: str):
     """What is no plan of this version is told by its code."""

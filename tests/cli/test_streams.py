@@ -183,3 +183,56 @@ def test_a_path_that_is_no_text_does_not_end_a_command(
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(b"0 | reward ")
+
+
+@pytest.mark.parametrize(
+    "words", ["runs --json", "explain", "--help", "stop --help", "status x --json"]
+)
+def test_a_full_disk_is_told_on_stderr(home: Path, scripted: Any, words: str):
+    """What cannot be written to stdout is no success and no traceback: exit 3."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", CHILD, *words.split()],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            env=environment(home, scripted.folder), cwd=ROOT,
+        )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert "error[core.output]: stdout cannot be written: No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [("clusters", 0), ("status nobody --json", 3), ("--bogus", 64), ("runs", 0)]
+)
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-", "2>/dev/full"])
+def test_a_closed_stream_changes_nothing_else(
+    home: Path, scripted: Any, words: str, code: int, closed: str
+):
+    """Without stdout or stderr a command does what it does, and opens no file in their place."""
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -c "$1" {words} {closed}', sys.executable, CHILD],
+        capture_output=True, text=True, check=False, env=environment(home, scripted.folder), cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(["runs"], 0), (["status"], 0), (["status", "scripted:1"], 2), (["--dry-run"], 3)],
+)
+def test_a_directory_that_was_deleted_is_no_bug(
+    home: Path, scripted: Any, launch: Any, tmp_path: Path, *, words: list[str], code: int
+):
+    """Runs are looked at from anywhere; a launch says that there is no workspace."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    typed = [*launch, *words] if words == ["--dry-run"] else words
+    script = 'cd "$2" && rmdir "$2" && shift 2 && exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", "", str(gone), sys.executable, "-c", CHILD, *typed],
+        capture_output=True, text=True, check=False, env=environment(home, scripted.folder), cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert ("error[core.workspace]" in done.stderr) is (code == 3)

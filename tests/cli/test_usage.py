@@ -118,6 +118,41 @@ def test_wrong_usage_is_64_and_says_what_to_type(rl: Rl, words: list[str], messa
     assert hint in said.err
 
 
+@pytest.mark.parametrize("flag", ["--interval", "--admission-timeout"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0", "", "soon", "-5m"])
+def test_a_time_that_is_none_is_wrong_usage(
+    rl: Rl, scripted: Any, launch: tuple[str, ...], flag: str, value: str
+):
+    """Nothing is sent with a wait that cannot be waited; watching and submitting ask the same."""
+    for words in (
+        (*launch, f"{flag}={value}"),
+        ("watch", f"{flag}={value}", "x"),
+        ("submit", f"{flag}={value}", "x"),
+    ):
+        said = rl(*words)
+        assert (said.code, said.out) == (64, "")
+        assert f"error[core.usage]: `{flag}`: `{value}` is not a time above 0" in said.err
+    assert scripted.asked == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"), [("0.5", 0.5), ("5", 5.0), ("1e2", 100.0), ("30m", 1800.0)]
+)
+def test_a_time_is_seconds_or_has_its_unit(typed: str, value: float):
+    """`--admission-timeout 30m` is as good as 1800."""
+    from rlaunch.cli.asking import seconds
+
+    assert seconds(typed) == value
+
+
+def test_an_empty_resume_is_wrong_usage(rl: Rl, scripted: Any, launch: tuple[str, ...]):
+    """An unset variable in a script must not mean a start from nothing."""
+    said = rl(*launch, "--resume", "")
+    assert (said.code, said.out) == (64, "")
+    assert "`--resume`: it is empty" in said.err
+    assert scripted.asked == []
+
+
 def test_a_command_after_launch_flags_is_wrong_usage(rl: Rl):
     """`rlaunch --cluster iris plan x` must not drop `--cluster iris` and go on."""
     for words in (

@@ -8,6 +8,8 @@ import atexit
 import gc
 import os
 import sys
+from contextlib import suppress
+from typing import Any
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -20,16 +22,31 @@ def main(argv: list[str] | None = None) -> int:
         argv = sys.argv[1:]
         _prepare()
     try:
+        return _run(argv)
+    except KeyboardInterrupt:
+        with suppress(OSError):
+            sys.stderr.write("interrupted\n")
+        return 130
+    except BrokenPipeError:
+        _discard(sys.stdout)
+        return 141
+    except OSError as error:
+        if not _of_stdout(error):
+            raise
+        with suppress(OSError):
+            sys.stderr.write(f"error[core.output]: stdout cannot be written: {error.strerror}\n")
+        _discard(sys.stdout)
+        return 3
+
+
+def _run(argv: list[str]) -> int:
+    try:
         from rlaunch.cli.app import run
 
         code = run(argv)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+    except (KeyboardInterrupt, OSError):
+        raise
     except Exception as error:
         from rlaunch.errors import RlaunchError
 
@@ -41,8 +58,35 @@ def main(argv: list[str] | None = None) -> int:
     return code
 
 
+def _of_stdout(error: OSError) -> bool:
+    """Tell whether it was raised where we print: in `speak`, in `_run`, or in typer's help pages."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    name = str(trace.tb_frame.f_globals.get("__name__")) if trace is not None else ""
+    return name in {__name__, "rlaunch.cli.speak"} or name.startswith("typer.")
+
+
+def _discard(stream: Any) -> None:
+    """Let nothing more be written to a stream, and nothing that it still holds fail at the exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _open_closed() -> None:
+    """Put nothing in the place of closed streams, so that no file becomes stdout (`rlaunch … >&-`)."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115, PTH123  # for the life of the process
+
+
 def _prepare() -> None:
     """Set up this process for a short life; not done when `main` is called with arguments."""
+    _open_closed()
     gc.disable()  # commands that stay turn it on again
     atexit.register(gc.freeze)  # leaving no longer walks every object: a fifth of a launch
     os.environ.setdefault("TYPER_USE_RICH", "0")

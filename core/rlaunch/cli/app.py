@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -158,6 +159,8 @@ def run(args: list[str]) -> int:
     except typer.Exit as ended:
         return ended.exit_code
     except USAGE as error:
-        from rlaunch.cli.usage import tell
+        from rlaunch.cli.usage import EXIT, tell
 
-        return tell(error, args)
+        with suppress(OSError):  # where stderr cannot be written, the code still says it
+            tell(error, args)
+        return EXIT

@@ -3,20 +3,30 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from rlaunch.model import Request
+from rlaunch.cli.asking import checkpoint, seconds
 
 
 def flag(
-    group: str, help: str, *names: str, metavar: str | None = None, complete: Any = None
+    group: str,
+    help: str,
+    *names: str,
+    metavar: str | None = None,
+    complete: Any = None,
+    parser: Any = None,
 ) -> Any:
     """Declare one flag; `group` is its heading on the help page."""
     return typer.Option(
-        *names, help=help, metavar=metavar, rich_help_panel=group, autocompletion=complete
+        *names,
+        help=help,
+        metavar=metavar,
+        rich_help_panel=group,
+        autocompletion=complete,
+        parser=parser,
     )
 
 
@@ -86,7 +96,13 @@ class PlanFlags(NamedTuple):
     ] = None
     resume: Annotated[
         str,
-        flag(WHAT, "Start from a checkpoint: never, auto or a path.", "--resume", metavar="HOW"),
+        flag(
+            WHAT,
+            "Start from a checkpoint: never, auto or a path.",
+            "--resume",
+            metavar="HOW",
+            parser=checkpoint,
+        ),
     ] = "never"
     cluster: Cluster = ""
     cluster_config: Annotated[
@@ -172,7 +188,14 @@ class SendFlags(NamedTuple):
 
     no_wait: Annotated[bool, flag(SEND, "Submit and return.", "--no-wait")] = False
     interval: Annotated[
-        float, flag(SEND, "Seconds between two looks at the state.", "--interval", metavar="S")
+        float,
+        flag(
+            SEND,
+            "Seconds between two looks at the state.",
+            "--interval",
+            metavar="S",
+            parser=seconds,
+        ),
     ] = 5.0
     admission_timeout: Annotated[
         float | None,
@@ -181,6 +204,7 @@ class SendFlags(NamedTuple):
             "Stop waiting for admission after S seconds; the job is left.",
             "--admission-timeout",
             metavar="S",
+            parser=seconds,
         ),
     ] = None
     kill_on_interrupt: Annotated[
@@ -224,76 +248,3 @@ def _parameters(group: type[Any]) -> list[inspect.Parameter]:
         inspect.Parameter(n, kind, default=group._field_defaults.get(n, empty), annotation=hints[n])
         for n in group._fields
     ]
-
-
-_SETTINGS = {
-    "num_nodes": "nodes",
-    "gpus_per_node": "gpus_per_node",
-    "cpu": "cpu",
-    "memory": "memory",
-    "disk": "disk",
-    "max_retries": "max_retries",
-    "timeout": "timeout_s",
-    "priority": "priority",
-    "preemptible": "preemptible",
-    "task_image": "task_image",
-    "skyrl_ref": "skyrl_ref",
-    "rendezvous_dir": "rendezvous_dir",
-    "cluster_config": "cluster_config",
-    "host": "host",
-    "job_name": "name",
-}
-"""Parameter -> the setting that it is."""
-
-
-def request(flags: PlanFlags, typed: Mapping[str, str]) -> Request:
-    """Return the launch as it was typed. `typed` has each flag's spelling by its parameter.
-
-    Raises typer's usage error for a `--set` without `=`.
-    """
-    from rlaunch.settings import parse_set
-
-    settings: dict[str, Any] = {}
-    spelled: dict[str, str] = {}
-    for item in flags.set:
-        try:
-            name, value = parse_set(item)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--set") from None
-        settings[name], spelled[name] = value, f"--set {name}"
-    for parameter, name in _SETTINGS.items():
-        if (value := getattr(flags, parameter)) is not None:
-            settings[name], spelled[name] = (
-                value,
-                typed.get(parameter, f"--{parameter.replace('_', '-')}"),
-            )
-    return Request(
-        rl_config=flags.rl_config,
-        cluster=flags.cluster,
-        model_path=flags.model_path,
-        train_data=flags.train_data,
-        val_data=flags.val_data,
-        settings=settings,
-        flags={
-            **spelled,
-            **{n: typed[n] for n in ("train_data", "val_data", "model_path") if n in typed},
-        },
-        overrides=tuple(flags.skyrl_override),
-        allow=tuple(flags.allow),
-        resume=flags.resume,
-        offline=flags.offline,
-        if_exists=flags.if_exists,
-    )
-
-
-def spelling(ctx: Any) -> dict[str, str]:
-    """Return parameter -> flag as it was typed, of everything that was given on the command line."""
-    typed: list[str] = ctx.meta["rlaunch.typed"]
-    words = [word.partition("=")[0] for word in typed if word.startswith("--")]
-    written = {word.replace("_", "-"): word for word in words}  # of two, the last is what counted
-    return {
-        str(param.name): written[flag]
-        for param in ctx.command.params
-        for flag in (*param.opts, *param.secondary_opts)
-        if flag in written
-    }

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from rlaunch.cli.flags import SEND, Json, PlanFlags, SendFlags, request, spelling, taking
+from rlaunch.cli.asking import request, spelling
+from rlaunch.cli.flags import SEND, Json, PlanFlags, SendFlags, taking
 
 
 @taking(PlanFlags, SendFlags)

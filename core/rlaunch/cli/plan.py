@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from rlaunch.cli.flags import Json, PlanFlags, request, spelling, taking
+from rlaunch.cli.asking import request, spelling
+from rlaunch.cli.flags import Json, PlanFlags, taking
 
 
 @taking(PlanFlags)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlaunch import flow
-from rlaunch.cli.speak import status_line
+from rlaunch.cli.speak import refuse, status_line
 from rlaunch.codes import Code
+from rlaunch.errors import RlaunchError
 from rlaunch.model import Finding, JobRef, Plan, Status
 
 if TYPE_CHECKING:
+    from rlaunch.choose import Chosen
     from rlaunch.cli.flags import SendFlags
     from rlaunch.cli.speak import Voice
     from rlaunch.shapes import Summary
@@ -24,10 +27,16 @@ def send_and_wait(
 ) -> int:
     """Submit the plan and, unless told otherwise, wait for its end. Returns the exit code."""
     try:
+        _known(world, plan, flags.skip_preflight, options.get("chosen"))
         ref = flow.submit(world, plan, skip=frozenset(flags.skip_preflight), **options)
     except KeyboardInterrupt:
         voice.tell(f"interrupted while submitting; see `rlaunch status {plan.run.id}`")
+        _document(voice, plan, None, None, None)
         return 130
+    except RlaunchError as error:
+        if os.environ.get("RLAUNCH_TRACEBACK"):
+            raise
+        return refuse(error.findings, json=voice.json, said=world.said)
     voice.say(f"submitted {ref}")
     if flags.no_wait:
         voice.say(f"watch it with `rlaunch watch {plan.run.id}`")
@@ -39,13 +48,29 @@ def send_and_wait(
     return _wait(voice, world, plan, ref, flags)
 
 
+def _known(world: World, plan: Plan, skipped: Sequence[str], chosen: Chosen | None) -> None:
+    """Refuse to skip a code that nothing says; names of checks are the cluster's own affair."""
+    if not skipped:
+        return
+    from rlaunch import explain
+    from rlaunch.choose import reopen
+
+    if chosen is None:
+        chosen = reopen(world, plan.run.cluster, plan.run.profile)
+    for name in skipped:
+        if "." in name or not name.strip():
+            explain.find(name, chosen.plugins.modules, place="--skip-preflight")
+
+
 def _wait(voice: Voice, world: World, plan: Plan, ref: JobRef, flags: SendFlags) -> int:
     job = flow.job_of(world, plan, ref)
     last: list[Status] = []
     try:
         _follow(voice, world, job, flags, last)
     except KeyboardInterrupt:
-        return _interrupted(voice, world, job, flags)
+        seen = _interrupted(voice, world, job, flags) or (last[-1] if last else None)
+        _document(voice, plan, ref, seen, None)
+        return 130
     code = flow.exit_code(last)
     if code == 4 and flags.admission_timeout is not None:
         voice.show([overdue(str(ref), flags.admission_timeout)])
@@ -67,16 +92,19 @@ def _follow(voice: Voice, world: World, job: Job, flags: SendFlags, last: list[S
             voice.say(status_line(status, world.clock.now()))
 
 
-def _interrupted(voice: Voice, world: World, job: Job, flags: SendFlags) -> int:
+def _interrupted(voice: Voice, world: World, job: Job, flags: SendFlags) -> Status | None:
+    """Detach, or stop the job and return its state then."""
     name = job.facts.run_id
     if not flags.kill_on_interrupt:
         voice.tell(f"detached: the job goes on; come back with `rlaunch watch {name}`")
         voice.tell(f"  hint: `rlaunch stop {name}` ends it")
-        return 130
+        return None
     voice.tell(f"stopping {job.ref}")
     with contextlib.suppress(KeyboardInterrupt):
-        voice.say(status_line(flow.stop(world, job), world.clock.now()))
-    return 130
+        seen = flow.stop(world, job)
+        voice.say(status_line(seen, world.clock.now()))
+        return seen
+    return None
 
 
 def overdue(job: str, seconds: float) -> Finding:
@@ -93,7 +121,6 @@ def overdue(job: str, seconds: float) -> Finding:
 def summarise(voice: Voice, world: World, job: Job, plan: Plan) -> Summary | None:
     """Print what the run has come to; trouble with it never changes how the run ended."""
     from rlaunch.cli import summary
-    from rlaunch.errors import RlaunchError
 
     try:
         found = flow.diagnose(world, job)
@@ -107,7 +134,7 @@ def summarise(voice: Voice, world: World, job: Job, plan: Plan) -> Summary | Non
 
 
 def _document(
-    voice: Voice, plan: Plan, ref: JobRef, status: Status | None, summary: Summary | None
+    voice: Voice, plan: Plan, ref: JobRef | None, status: Status | None, summary: Summary | None
 ) -> None:
     if not voice.json:
         return
@@ -117,7 +144,14 @@ def _document(
     ended = status_document(status) if status is not None else None
     run = plan.run
     document = LaunchDocument(
-        "rlaunch.launch/1", str(ref), run.id, run.name, run.cluster, ended, summary, plan.findings
+        "rlaunch.launch/1",
+        str(ref or ""),
+        run.id,
+        run.name,
+        run.cluster,
+        ended,
+        summary,
+        plan.findings,
     )
     voice.document(plain(document))
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from rlaunch.model import Finding, Status
@@ -15,11 +15,16 @@ _COLOURS = {"error": "\x1b[31m", "warning": "\x1b[33m", "note": "\x1b[36m"}
 _CLEAR = "\r\x1b[2K"
 
 
-def refuse(findings: Iterable[Finding], *, json: bool = False) -> int:
-    """Tell why nothing came of it, with `--json` also as a document on stdout; returns 3."""
+def refuse(
+    findings: Iterable[Finding], *, json: bool = False, said: Collection[Finding] = ()
+) -> int:
+    """Tell why nothing came of it, with `--json` also as a document on stdout; returns 3.
+
+    What was `said` before is only in the document.
+    """
     voice = Voice(json=json)
     shown = tuple(findings)
-    voice.show(shown)
+    voice.show(finding for finding in shown if finding not in said)
     if json:
         from rlaunch.documents import findings_to_json
 
@@ -108,7 +113,7 @@ class Voice:
         try:
             sys.stderr.write(text)
             sys.stderr.flush()
-        except BrokenPipeError:
+        except OSError:  # its reader went away, or its disk is full
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 

@@ -25,7 +25,7 @@ def command(jobs: Jobs = [], json: Json = False) -> int:  # noqa: B006  # typer 
     if json:
         from rlaunch.documents import statuses_to_json
 
-        voice.document(statuses_to_json(statuses))
+        voice.document(statuses_to_json(statuses, one=len(jobs) == 1))
     elif statuses:
         voice.put("".join(_text(status) for status in statuses))
     else:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlaunch.cli.asking import seconds
 from rlaunch.cli.flags import Json
 from rlaunch.cli.jobs import Jobs
 
@@ -15,14 +16,15 @@ if TYPE_CHECKING:
     from rlaunch.world import World
 
 
-def command(
+def command(  # over 40 lines: each flag is a parameter
     *,
     jobs: Jobs = [],  # noqa: B006  # typer makes a new list
     once: Annotated[
         bool, typer.Option("--once", help="Look once; 4 where a run is still going.")
     ] = False,
     interval: Annotated[
-        float, typer.Option("--interval", metavar="S", help="Seconds between two looks.")
+        float,
+        typer.Option("--interval", metavar="S", help="Seconds between two looks.", parser=seconds),
     ] = 5.0,
     admission_timeout: Annotated[
         float | None,
@@ -30,6 +32,7 @@ def command(
             "--admission-timeout",
             metavar="S",
             help="End with 1 when a run is not admitted within S seconds.",
+            parser=seconds,
         ),
     ] = None,
     json: Json = False,
@@ -49,7 +52,13 @@ def command(
         voice.tell("no run of the record is open; `rlaunch watch JOB` watches one")
     try:
         return _watch(
-            voice, world, targets, once=once, interval=max(interval, 0.1), limit=admission_timeout
+            voice,
+            world,
+            targets,
+            once=once,
+            interval=max(interval, 0.1),
+            limit=admission_timeout,
+            one=len(jobs) == 1,
         )
     except KeyboardInterrupt:
         voice.tell("watching ended; the job goes on")
@@ -64,6 +73,7 @@ def _watch(
     once: bool,
     interval: float,
     limit: float | None,
+    one: bool,
 ) -> int:
     import gc
 
@@ -79,7 +89,7 @@ def _watch(
     if once and voice.json:
         from rlaunch.documents import statuses_to_json
 
-        voice.document(statuses_to_json(statuses))
+        voice.document(statuses_to_json(statuses, one=one))
     code = flow.exit_code(statuses)
     if code == 4 and limit is not None and not once:
         voice.show(overdue(str(s.job), limit) for s in statuses if not s.state.ended)
