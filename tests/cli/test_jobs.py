@@ -169,6 +169,32 @@ def test_logs_of_one_rank_are_bare(rl: Rl, scripted: Any, job: str):
     assert rl("logs", job, "--rank", "0", "--attempt", "2").out == "again\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--rank", "7"], "rank 7: its ranks are 0 to 1"),
+        (["--rank", "-1"], "rank -1: its ranks are 0 to 1"),
+        (["--attempt", "9"], "attempt 9: its last one is 2"),
+        (["--attempt", "0"], "attempt 0: nothing was printed in it"),
+        (["--attempt", "-1"], "attempt -1: its last one is 2"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_a_run_does_not_have_is_not_silence(
+    rl: Rl, scripted: Any, job: str, words: list[str], what: str
+):
+    """A rank or attempt that is not there is told, also as a document; one without output yet is not."""
+    scripted.lines(*LINES)
+    scripted.states(("RUNNING", "", 2, None))
+    said = rl("logs", job, *words)
+    assert (said.code, said.out) == (3, "")
+    code = f"core.no-such-{words[0][2:]}"
+    assert f"error[{code}]: `{job}` has no {what}" in said.err
+    assert f'"{code}"' in rl("logs", job, *words, "--json").out
+    scripted.lines()
+    assert rl("logs", job, "--rank", "1").code == 0
+
+
 def test_logs_as_json_are_a_document_a_line(rl: Rl, scripted: Any, job: str):
     """Text, rank, attempt and time of each line."""
     scripted.lines(*LINES)

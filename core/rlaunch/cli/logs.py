@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlaunch.cli.jobs import Job
+from rlaunch.codes import Code
+from rlaunch.errors import RlaunchError
 
 if TYPE_CHECKING:
     from rlaunch.cli.speak import Voice
     from rlaunch.model import LogLine
+    from rlaunch.watching import Job as Found
+    from rlaunch.world import World
 
 
 def command(
@@ -57,12 +61,16 @@ def _give(voice: "Voice", job: str, to: str | None, since: str | None, **wanted:
     from rlaunch import flow
     from rlaunch.cli.opening import world_for
 
-    world = world_for(voice, artifacts=False)
+    world = world_for(voice, artifacts=False, strict=True)
     gc.enable()
     moment = since_when(since, world.clock.now()) if since else None
     found = flow.find(world, job)
+    _exists(world, found, **wanted)
     if to is None:
-        _show(voice, flow.logs(world, found, since=moment, **wanted), ranks=wanted["rank"] is None)
+        lines = flow.logs(world, found, since=moment, **wanted)
+        shown = _show(voice, lines, ranks=wanted["rank"] is None)
+        if not shown and not moment and wanted["attempt"] is not None:
+            raise _none("attempt", wanted["attempt"], found, "nothing was printed in it")
         return
     from pathlib import Path
 
@@ -75,13 +83,41 @@ def _give(voice: "Voice", job: str, to: str | None, since: str | None, **wanted:
         voice.say(f"{Path(to, name)} {count} new lines")
 
 
-def _show(voice: "Voice", lines: "Iterable[LogLine]", *, ranks: bool) -> None:
-    for line in lines:
+def _exists(
+    world: "World", job: "Found", *, rank: int | None, attempt: int | None, follow: bool
+) -> None:
+    """Raise RlaunchError for a rank or an attempt that the run does not have, as far as that is known."""
+    from rlaunch import flow
+
+    nodes = job.facts.nodes  # None where rlaunch did not start it here
+    if rank is not None and (rank < 0 or (nodes is not None and rank >= nodes)):
+        ranks = f"its ranks are 0 to {nodes - 1}" if nodes else "ranks are counted from 0"
+        raise _none("rank", rank, job, ranks)
+    if attempt is None:
+        return
+    last = flow.status(world, [job])[job.ref].attempt
+    if attempt < 0 or (last is not None and attempt > last and not follow):
+        raise _none("attempt", attempt, job, f"its last one is {last}" if last else "it has none")
+
+
+def _none(what: str, number: int, job: "Found", why: str) -> RlaunchError:
+    name = job.facts.run_id or str(job.ref)
+    return RlaunchError.of(
+        f"core.no-such-{what}", f"`{name}` has no {what} {number}: {why}", place=f"--{what}",
+        hint=f"`rlaunch status {name}` shows its attempt and its ranks",
+    )  # fmt: skip
+
+
+def _show(voice: "Voice", lines: "Iterable[LogLine]", *, ranks: bool) -> int:
+    """Print the lines and return how many there were."""
+    count = 0
+    for count, line in enumerate(lines, 1):  # noqa: B007  # the last one is returned
         if voice.json:
             voice.record(line._asdict())
         else:
             head = f"{line.rank} | " if ranks and line.rank is not None else ""
             voice.put(f"{head}{line.text}\n")
+    return count
 
 
 def since_when(text: str, now: str) -> str:
@@ -105,3 +141,17 @@ def since_when(text: str, now: str) -> str:
                 f"`{text}` is neither RFC 3339 nor a time such as `15m`", param_hint="--since"
             ) from None
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+CODES = (
+    Code(
+        "core.no-such-rank",
+        "The run has no such rank.\n\n"
+        "A run of N nodes has the ranks 0 to N-1; `rlaunch status RUN` shows them.",
+    ),
+    Code(
+        "core.no-such-attempt",
+        "The run has no such attempt, or nothing was printed in it.\n\n"
+        "Attempts are in the cluster's own count; `rlaunch status RUN` shows the last one.",
+    ),
+)
