@@ -57,7 +57,12 @@ def find(world: World, target: str) -> Job:
     runs = world.open_runs()
     row = runs.find(target)
     if row is None and ":" in target:
-        ref = JobRef.parse(target)
+        try:
+            ref = JobRef.parse(target)
+        except ValueError as error:
+            raise RlaunchError.of(
+                "run.reference", str(error), hint="`local:RUN-ID`; `rlaunch runs` shows it"
+            ) from None
         row = runs.by_ref(ref)
         if row is None:
             chosen = choose(world, ref.cluster)
@@ -177,13 +182,13 @@ def logs(world: World, job: Job, **wanted: Any) -> Iterator[LogLine]:
 
 def diagnose(world: World, job: Job) -> Diagnosis:
     """Gather the evidence and judge it: rungs, findings, a verdict with its reasons."""
-    from rlaunch import ladder
+    from rlaunch import ladder, longlog
 
     seen = status(world, [job])[job.ref]
     missing: list[str] = []
-    lines: tuple[LogLine, ...] = ()
+    lines: Sequence[LogLine] = ()
     try:
-        lines = tuple(logs(world, job))
+        lines = longlog.gather(logs(world, job))
     except RlaunchError as error:
         missing.append(f"logs: {error}")
     if seen.state is State.UNKNOWN:
@@ -236,6 +241,11 @@ def _code(state: State) -> int:
 
 
 CODES = (
+    Code(
+        "run.reference",
+        "A reference to a job is not `CLUSTER:ID`.\n\n"
+        "The cluster is a name that `rlaunch clusters` lists, the id is the scheduler's own.",
+    ),
     Code(
         "run.unknown",
         "The run record has no such run, and no cluster was named.\n\n"

@@ -117,6 +117,13 @@ def test_an_unknown_name_is_not_absent(world: flow.World):
         flow.find(world, "nobody")
 
 
+@pytest.mark.parametrize("target", ["scripted:", ":x", ":"])
+def test_a_reference_needs_both_parts(world: flow.World, target: str):
+    """Half a reference is an error with its form."""
+    with pytest.raises(RlaunchError, match=r"run\.reference"):
+        flow.find(world, target)
+
+
 def test_a_job_is_watched_even_when_the_record_is_lost(world: flow.World, tmp_path: Path):
     """The record is never needed for watching a job that was just submitted."""
     job = launch(world, tmp_path)
