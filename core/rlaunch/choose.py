@@ -57,7 +57,7 @@ def choose(
         module = discovery.load(name)
         base, origin = _shipped(module, name)
     sections = world.user.get("clusters", {})
-    own = _flat(sections.get(str(base.get("name", name)), {}))
+    own = _flat(sections.get(name, {})) | _flat(sections.get(str(base.get("name", name)), {}))
     user = {f"env.{k}": v for k, v in world.user.get("env", {}).items()} | own
     chosen = _open(
         world, name, module, (base, origin), user=user, typed=typed or {}, flags=flags or {}

@@ -109,7 +109,7 @@ def gather(
     written = _fold(recipe, draft)
     _layer(draft, written, "recipe", lambda name: _place(recipe, name))
     _layer(draft, typed, "command line", lambda name: f"--set env.{name}")
-    _apply_rules(draft, rules, recipe, cluster)
+    _apply_rules(draft, rules, recipe, cluster, frozenset(typed))
     _judge(draft, recipe)
     return Environment(draft.values, draft.provenance, tuple(draft.findings))
 
@@ -211,11 +211,16 @@ def rule_for(name: str, rules: Mapping[str, Mapping[str, Any]]) -> Mapping[str, 
 
 
 def _apply_rules(
-    draft: _Draft, rules: Mapping[str, Mapping[str, Any]], recipe: Recipe, cluster: str
+    draft: _Draft,
+    rules: Mapping[str, Mapping[str, Any]],
+    recipe: Recipe,
+    cluster: str,
+    typed: frozenset[str],
 ) -> None:
+    """Apply the profile's rules; what was typed on the command line only a refusal changes."""
     for name in list(draft.values):
         rule = rule_for(name, rules)
-        if rule is None:
+        if rule is None or (name in typed and rule["action"] != "refuse"):
             continue
         reason, source = str(rule["reason"]), draft.provenance[f"env.{name}"].source
         match rule["action"]:
@@ -231,7 +236,7 @@ def _apply_rules(
             case "keep":
                 draft.put(name, draft.values[name], source, f"kept: {reason}")
     for name, rule in rules.items():
-        if rule["action"] == "set":
+        if rule["action"] == "set" and name not in typed:
             draft.put(name, str(rule["value"]), f"profile {cluster}", str(rule["reason"]))
 
 

@@ -67,8 +67,15 @@ def climb(milestones: Iterable[Milestone], evidence: Evidence) -> tuple[Rung, ..
     lines = logscan.newest_attempt(evidence)[1]
     found = [_Found(milestone) for milestone in ladder]
     nodes = evidence.facts.nodes
+    if (
+        nodes is None
+    ):  # a job that rlaunch did not start: its staging lines say how many ranks it has
+        patterns.append(logscan.SIZE)
     for hit in logscan.search(lines, patterns):
-        found[owners[hit.key]].add(hit.line)
+        if hit.key < len(owners):
+            found[owners[hit.key]].add(hit.line)
+        else:
+            nodes = logscan.nodes_told(hit.line) or nodes
     rungs = (one.rung(nodes, evidence.trials) for one in found)
     return tuple(rung for rung in rungs if rung.milestone.when or rung.reached)
 
@@ -80,18 +87,15 @@ class _Found:
         self._milestone = milestone
         self._lines: list[LogLine] = []
         self._by_rank: dict[int, LogLine] = {}
-        self._nodes: int | None = None
         self._count = 0
         self._folded = 0
 
     def add(self, line: LogLine) -> None:
         self._folded += logscan.repeats(line)
         self._count += 1
-        if self._milestone.every_rank:
-            self._nodes = logscan.nodes_told(line) or self._nodes
-            if line.rank is not None:
-                self._by_rank[line.rank] = line
-                return
+        if self._milestone.every_rank and line.rank is not None:
+            self._by_rank[line.rank] = line
+            return
         self._lines = [*self._lines[: _KEPT - 1], line]
 
     def rung(self, nodes: int | None, trials: int | None) -> Rung:
@@ -99,7 +103,7 @@ class _Found:
         if not milestone.every_rank:
             reached = bool(self._lines) or (milestone.by_trials and bool(trials))
             return Rung(milestone, reached, tuple(self._lines), self._count + self._folded)
-        wanted = nodes or self._nodes or 0
+        wanted = nodes or 0
         missing = tuple(rank for rank in range(wanted) if rank not in self._by_rank)
         if len(missing) <= self._folded:  # Ray folded that many lines of other ranks into one
             missing = ()
@@ -124,7 +128,9 @@ def judge(rungs: Sequence[Rung], evidence: Evidence, findings: Iterable[Finding]
         return Verdict(SUCCEEDED, (_state(evidence), *_gaps(rungs)))
     fatal = tuple(_supporting(told, "fatal"))
     if state.ended and state is not State.ABSENT:
-        return Verdict(FAILED, (_state(evidence), *fatal, *_next(rungs)))
+        return Verdict(
+            FAILED, (_state(evidence), *(fatal or _last_word(evidence)), *_next(rungs, ended=True))
+        )
     if fatal:
         return Verdict(FAILED, (_state(evidence), *fatal))
     if state in (State.UNKNOWN, State.ABSENT):
@@ -202,13 +208,24 @@ def _gaps(rungs: Sequence[Rung]) -> Iterator[str]:
         yield f"the log has no line for rung {', '.join(lost)}"
 
 
-def _next(rungs: Sequence[Rung]) -> Iterator[str]:
-    """Say what the first rung above the highest reached one waits for."""
+def _next(rungs: Sequence[Rung], *, ended: bool = False) -> Iterator[str]:
+    """Say what the first rung above the highest reached one waits for, or was without at the end."""
     highest = max((place for place, rung in enumerate(rungs) if rung.reached), default=-1)
     partly = [rung for rung in rungs if rung.missing and rung.lines]
     for rung in [*partly, *rungs[highest + 1 : highest + 2]][:1]:
         milestone = rung.milestone
-        yield f"not reached: rung {milestone.rung}, {milestone.name}: {milestone.absence}"
+        told = f"not reached: rung {milestone.rung}, {milestone.name}"
+        yield told if ended and not rung.missing else f"{told}: {milestone.absence}"
+
+
+def _last_word(evidence: Evidence) -> tuple[str, ...]:
+    """Quote the last line that the driver itself printed, where rank 0 has one."""
+    last = ""
+    for line in logscan.newest_attempt(evidence)[1]:
+        text = line.text.strip()
+        if line.rank in (0, None) and text and not text.startswith(("[rlaunch-", "[ray]")):
+            last = text
+    return (f"the driver's last line: `{last[-300:]}`",) if last else ()
 
 
 def _proof(rung: Rung) -> str:

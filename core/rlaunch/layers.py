@@ -36,8 +36,13 @@ def _read(name: str, value: Any, place: str) -> Any:
             place=place, hint="`--cluster` chooses another cluster",
         )  # fmt: skip
     if name.startswith("env."):
+        if value is None:
+            raise RlaunchError.of(
+                "core.setting-invalid", f"`null` is no value of `{name}`", place=place,
+                hint="a variable is taken out in the recipe, with `NAME: null`",
+            )  # fmt: skip
         try:
-            return environment.coerce(value) or ""
+            return environment.coerce(value)
         except TypeError as error:
             raise RlaunchError.of(
                 "env.not-scalar", f"`{name[4:]}` is a {error}, and a variable is one string",

@@ -63,6 +63,10 @@ def attempt_of(line: LogLine) -> int | None:
     return int(found["attempt"] or 0) if found else None
 
 
+SIZE = r"Staging train_data on this node \(rank \d+/\d+\)"
+"""The line in which every rank, of the older launcher too, says the size of its gang."""
+
+
 def nodes_told(line: LogLine) -> int | None:
     """Return the size of the gang where the line says it (`rank 3/8`, `rank=3/8`)."""
     found = _TOLD.search(line.text)

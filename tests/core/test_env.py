@@ -106,6 +106,18 @@ def test_profile_rules_drop_keep_set_and_refuse():
     assert codes(found) == ["env.refused-here"]
 
 
+def test_what_was_typed_only_a_refusal_changes():
+    """A rule of the profile yields to the command line, unless it refuses."""
+    rules = {
+        "A": {"action": "drop", "value": None, "reason": "r"},
+        "B": {"action": "set", "value": "/lib", "reason": "r"},
+        "C": {"action": "refuse", "value": None, "reason": "r"},
+    }
+    found = gather({}, typed={"A": "1", "B": "2", "C": "3"}, rules=rules)
+    assert (found.values["A"], found.values["B"]) == ("1", "2")
+    assert codes(found) == ["env.refused-here"]
+
+
 @pytest.mark.parametrize(
     ("name", "value", "code"),
     [

@@ -92,6 +92,12 @@ def test_the_gangs_size_is_read_from_the_lines_when_nobody_knows_it() -> None:
     assert rung(climbed(log.evidence(texts, nodes=None)), 2).missing == (5,)
 
 
+def test_data_that_are_being_staged_do_not_lie_there_yet() -> None:
+    """The line that begins the staging proves nothing: a node whose staging failed printed it too."""
+    texts = without(log.bring_up(), "staged to node-local")
+    assert not rung(climbed(log.evidence(texts)), 2).reached
+
+
 def test_ranks_that_stay_away_are_a_wedge() -> None:
     """Ten minutes after the others staged, a rank without a line is an error."""
     texts = without(log.bring_up(), "/rl-x/5 |", "joined", "alive: 8/8")

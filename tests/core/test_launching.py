@@ -81,6 +81,13 @@ def test_the_users_variables_are_a_layer(events: list[Any], tmp_path: Path):
     assert codes(flow.prepare(world, ask(tmp_path))) == ["env.refused"]
 
 
+def test_the_name_that_was_typed_has_a_section_too(events: list[Any], tmp_path: Path):
+    """Settings under the typed name and under the profile's own are both used; the latter win."""
+    user = {"clusters": {"alias": {"cpu": 3, "max_retries": 2}, "scripted": {"cpu": 5}}}
+    plan = planned(tmp_path, make_world(tmp_path)._replace(user=user), cluster="alias")
+    assert (plan.run.cpu, plan.run.max_retries) == (5, 2)
+
+
 def test_a_section_about_no_cluster_is_said(events: list[Any], tmp_path: Path):
     """A misspelt section of rlaunch.toml is a warning with the name that was meant."""
     world = make_world(tmp_path)._replace(user={"clusters": {"lcoal": {"cpu": 1}}})

@@ -58,6 +58,7 @@ def test_numbers_are_text_where_text_is_meant():
     laid = lay_on(typed={"env.N": 2, "env.B": True, "description": 7})
     assert laid.profile.env == {"N": "2", "B": "1"}
     assert laid.profile.description == "7"
+    assert refused(typed={"env.N": None}) == [("core.setting-invalid", "--set env.N")]
     assert refused(typed={"env.L": [1]}) == [("env.not-scalar", "--set env.L")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlaunch.ladder import judge
-from rlaunch.model import Finding, State, Status
+from rlaunch.model import Evidence, Finding, JobRef, LogLine, RunFacts, State, Status
 
 from . import appendix as log
 from .appendix import climbed, verdict
@@ -90,3 +90,17 @@ def test_a_run_that_succeeded_names_the_rungs_that_its_log_lacks() -> None:
     judged = verdict(log.evidence(log.bring_up(), State.SUCCEEDED))
     assert judged.word == "succeeded"
     assert "the log has no line for rung 4, 5, 7, 8" in judged.reasons
+
+
+def test_a_failed_run_quotes_the_drivers_last_line() -> None:
+    """Without a known fatal line the driver's own last word is the reason that is shown."""
+    failed = Status(JobRef("x", "y"), State.FAILED, "driver-exit", exit_code=1)
+    lines = (
+        LogLine("rlaunch-smoke: checkpoint `/nowhere` cannot be read", 0, 1),
+        LogLine("[ray] leaving", 0, 1),
+        LogLine("[rlaunch-node] rank=0/1 attempt=1 Ended: failed", 0, 1),
+    )
+    evidence = Evidence(RunFacts(nodes=1), (failed,), lines, "2026-01-01T00:00:00Z")
+    judged = judge((), evidence, ())
+    assert judged.word == "failed"
+    assert "checkpoint `/nowhere` cannot be read" in judged.reasons[1]

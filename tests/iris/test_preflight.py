@@ -11,7 +11,7 @@ import pytest
 
 from rlaunch.cluster import PreflightQuery
 from rlaunch.errors import ClusterError
-from rlaunch.model import Command, Finding, Plan
+from rlaunch.model import Finding, Plan
 from rlaunch_iris import kube, preflight, troubles
 from rlaunch_iris.observe import nodes as observe_nodes
 from rlaunch_iris.views import Health, JobView
@@ -82,30 +82,6 @@ def check(
 def test_a_good_world(make: Maker, api: Api) -> None:
     """With a fresh client, room, queue and secrets nothing is said."""
     assert check(plan_with(make, api)) == {}
-
-
-def test_secrets_of_the_cluster(make: Maker) -> None:
-    """Without the storage keys the job would be refused; preflight says so first."""
-    found = check(plan_with(make), present=frozenset({"CW_KEY_ID"}))
-    assert "`CW_KEY_SECRET`" in found["iris.secret-missing"].message
-
-
-@pytest.mark.parametrize(
-    ("entrypoint", "argument", "missing"),
-    [
-        ("examples.terminal_bench.main", "x", "DAYTONA_API_KEY"),
-        ("rlaunch.smoke", "trainer.logger=wandb", "WANDB_API_KEY"),
-        ("rlaunch.smoke", "++terminal_bench_config.trace_upload.enabled=true", "HF_TOKEN"),
-    ],
-)
-def test_secrets_of_the_recipe(make: Maker, entrypoint: str, argument: str, missing: str) -> None:
-    """What the recipe needs of secrets is asked for, and nothing where it does not."""
-    run = make.run(kubeconfig="")
-    run = run._replace(recipe=run.recipe._replace(body={"entrypoint": entrypoint}))
-    plan = make.plan(run, Command(("python", argument)))
-    assert f"`{missing}`" in check(plan)["iris.secret-missing"].message
-    present = frozenset({"CW_KEY_ID", "CW_KEY_SECRET", missing})
-    assert check(plan, present=present) == {}
 
 
 def test_client_that_ages(make: Maker) -> None:

@@ -24,7 +24,7 @@ LADDER = (
         absence="no revision was printed: the image's own source may be running",
     ),
     Milestone(
-        2, "data", "the training data lies on every node", (STAGED, STAGING),
+        2, "data", "the training data lies on every node", (STAGED,),
         every_rank=True,
         absence="that node did not start, or is still fetching its data",
     ),

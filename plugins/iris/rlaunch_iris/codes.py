@@ -85,12 +85,6 @@ CODES = (
         "warning",
     ),
     Code(
-        "iris.secret-missing",
-        "A secret that the run needs is not at hand.\n\n"
-        "It was once only noticed hours later: without Daytona's key every episode ends with "
-        "reward 0, and an 8-node run learns nothing.",
-    ),
-    Code(
         "iris.client-missing",
         "The Iris client is not installed.\n\n"
         "The plugin plans without it; submit, status, logs and stop need it. Newer clients "

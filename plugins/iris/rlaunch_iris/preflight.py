@@ -15,7 +15,7 @@ from rlaunch.errors import ClusterError
 from rlaunch.model import Finding, Plan
 from rlaunch_iris import headroom, kube, storage
 from rlaunch_iris.adapter import Controller
-from rlaunch_iris.image_rules import argument, error, warning
+from rlaunch_iris.image_rules import error, warning
 
 LIMIT_S = 9.5
 FRESH_DAYS = 14
@@ -29,7 +29,6 @@ def check(query: PreflightQuery, connect: Callable[[], Controller], today: str) 
     """Ask every check that is not skipped; one that does not answer in time is a warning of its own."""
     plan = query.plan
     checks: dict[str, Check] = {
-        "secrets": lambda: secrets(plan, query.present),
         "controller": lambda: controller(plan, connect, today),
         "running": lambda: running(plan, connect),
         "kubernetes": lambda: kubernetes(plan),
@@ -64,11 +63,12 @@ def _ask(name: str, ask: Check, found: dict[str, list[Finding]]) -> None:
         ]
 
 
-_SKIP = "`rlaunch doctor` says what is installed; a check can be skipped by its name"
+_SKIP = "`rlaunch doctor` says what is installed; `--skip-preflight NAME` goes without a check"
 
 
 def _late(name: str) -> Finding:
-    return warning(
+    say = error if name in {"controller", "running"} else warning  # limits must not be outrun
+    return say(
         "iris.check-late", f"the check `{name}` gave no answer in {LIMIT_S:g} s", name, _SKIP
     )
 
@@ -166,27 +166,3 @@ def stored(plan: Plan) -> Iterator[Finding]:
     """The store takes the job's keys, where they stand in this shell; submit tries them in any case."""
     storage.probe(plan, os.environ, lambda line: None)
     yield from ()
-
-
-def secrets(plan: Plan, present: frozenset[str]) -> Iterator[Finding]:
-    """The secrets that the cluster and the recipe need are at hand."""
-    for name in plan.run.profile["required_secrets"]:
-        if name not in present:
-            yield _missing(name, f"`{plan.run.profile['name']}` needs it for every job")
-    logger = argument(plan, "trainer.logger")
-    if "wandb" in logger and "WANDB_API_KEY" not in present:
-        yield _missing("WANDB_API_KEY", "the recipe logs to W&B")
-    agentic = "terminal_bench" in str(plan.run.recipe.body.get("entrypoint") or "")
-    if agentic and not present & {"DAYTONA_API_KEY", "DAYTONA_JWT_TOKEN"}:
-        why = "every episode runs in a Daytona sandbox, and without it each ends with reward 0"
-        yield _missing("DAYTONA_API_KEY", why)
-    uploads = argument(plan, "terminal_bench_config.trace_upload.enabled").lower() == "true"
-    if uploads and "HF_TOKEN" not in present:
-        yield _missing("HF_TOKEN", "the recipe uploads traces to the Hugging Face hub")
-
-
-def _missing(name: str, why: str) -> Finding:
-    return error(
-        "iris.secret-missing", f"the secret `{name}` is not at hand: {why}", f"secrets.{name}",
-        f"put `{name}=…` into the secrets file (`--secrets-env FILE`), or export it",
-    )  # fmt: skip
