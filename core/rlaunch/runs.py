@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,22 +31,10 @@ __all__ = ["Row", "Runs", "file_system"]
 BUSY_S = 5.0
 """How long a call waits for another process's transaction."""
 
-NETWORK = frozenset(
-    {
-        "nfs",
-        "nfs4",
-        "cifs",
-        "smb3",
-        "smbfs",
-        "lustre",
-        "gpfs",
-        "beegfs",
-        "beegfs_nodev",
-        "9p",
-        "afs",
-    }
-    | {"ceph", "glusterfs", "pvfs2", "orangefs", "panfs", "wekafs", "virtiofs"}
-)
+NETWORK = frozenset((
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "beegfs_nodev", "9p", "afs",
+    "ceph", "glusterfs", "pvfs2", "orangefs", "panfs", "wekafs", "virtiofs",
+))  # fmt: skip
 """File systems of several machines, where WAL's shared memory does not work (SQLite's own manual)."""
 
 
@@ -182,24 +170,21 @@ class Runs:
             return answer
 
     def _prepare(self, base: sqlite3.Connection) -> None:
-        """Set the journal and make the tables, once per file."""
-        (version,) = base.execute("PRAGMA user_version").fetchone()
-        if version == VERSION:
+        """Set the journal and make the tables, once per file; SQLite waits for nobody who does the same."""
+        if _version(base) == VERSION:
             return
-        if version > VERSION:
-            raise sqlite3.OperationalError(
-                f"its tables are of version {version}, newer than {VERSION}"
-            )
-        mode = "DELETE" if file_system(str(self.path.parent)) in NETWORK else "WAL"
-        base.execute(f"PRAGMA journal_mode = {mode}")
-        base.executescript(f"BEGIN IMMEDIATE; {TABLE} PRAGMA user_version = {VERSION}; COMMIT;")
+        with _alone(self.path):
+            if (version := _version(base)) == VERSION:
+                return  # another process was faster
+            if version > VERSION:
+                raise sqlite3.OperationalError(f"its version {version} is newer than {VERSION}")
+            mode = "DELETE" if file_system(str(self.path.parent)) in NETWORK else "WAL"
+            base.execute(f"PRAGMA journal_mode = {mode}")
+            base.executescript(f"BEGIN IMMEDIATE; {TABLE} PRAGMA user_version = {VERSION}; COMMIT;")
 
     def _set_aside(self, reason: str) -> Finding | None:
         """Move a corrupt record away; of several processes that find it, one moves it and is told so."""
-        import fcntl
-
-        with (self.path.parent / "runs.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with _alone(self.path):
             if _sound(self.path):
                 return None  # another process was faster
             number = 1
@@ -232,6 +217,20 @@ def file_system(path: str, mounts: str = "/proc/mounts") -> str:
         if inside and len(point) >= len(best):
             best, kind = point, fields[2]
     return kind
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold what only one process may do to the whole file."""
+    import fcntl
+
+    with path.with_name("runs.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _version(base: sqlite3.Connection) -> int:
+    return int(base.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _sound(path: Path) -> bool:

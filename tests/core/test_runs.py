@@ -152,6 +152,30 @@ def test_several_processes_at_once_lose_nothing(tmp_path: Path):
     assert sum(row.state == "SUCCEEDED" for row in rows) == 50
 
 
+def _begin(path: str, number: int, barrier: Any, answers: Any) -> None:
+    """Make many records at the same moment as others do."""
+    found = []
+    for turn in range(60):
+        record = Runs(f"{path}-{turn}/runs.sqlite")
+        barrier.wait()
+        record.intend(make_document(f"r-{number}", f"n-{number}"), NOW)
+        found += [finding.message for finding in record.findings]
+    answers.put(found)
+
+
+def test_several_processes_that_make_the_record_at_once_all_record(tmp_path: Path):
+    """The first launches of a machine may be at the same moment: none is told that the file is locked."""
+    context = multiprocessing.get_context("spawn")
+    barrier, answers = context.Barrier(4), context.Queue()
+    arguments = [(str(tmp_path / "state"), number, barrier, answers) for number in range(4)]
+    processes = [context.Process(target=_begin, args=words) for words in arguments]
+    for process in processes:
+        process.start()
+    assert [answers.get(timeout=60) for _ in processes] == [[]] * 4
+    for process in processes:
+        process.join(60)
+
+
 def test_a_newer_record_is_left_alone(record: Runs):
     """A record of a later rlaunch is neither changed nor moved."""
     record.intend(make_document(), NOW)
