@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.services import iris_controller, iris_words
+from tests.services.outside import find_python
 
 import rlaunch_iris
 from rlaunch import JobRef, Plan, Shell, State
@@ -50,7 +51,7 @@ class IrisBench(Bench):
         """A shared directory to meet in, no GPUs, and no secrets but the kit's own."""
         return {
             "controller": self.url, "rendezvous_dir": f"{self.tmp}/meet/{{run}}",
-            "gpus_per_node": 0, "secrets": [],
+            "gpus_per_node": 0, "secrets": [], "python": find_python(),
             "run_dir": f"{self._short}/{{run}}", "ray_temp": f"{self._short}/{{hex}}", "max_retries": 0,
         }  # fmt: skip
 

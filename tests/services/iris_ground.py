@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.services import iris_controller, s3
+from tests.services.outside import find_python
 
 ROOT = Path(__file__).resolve().parents[2]
 CANARY = "s3cr3t-канарейка"
@@ -50,7 +51,7 @@ class Ground:
             "addressing": "path", "region": "us-east-1",
         }  # fmt: skip
         settings = {
-            "controller": self.controller.url, "run_dir": f"{self.folder}/{{run}}",
+            "controller": self.controller.url, "python": find_python(), "run_dir": f"{self.folder}/{{run}}",
             "ray_temp": f"{self.folder}/{{hex}}", "rendezvous_dir": f"s3://{s3.BUCKET}/iris",
             "storage_root": f"{self.folder}/storage", "data_root": f"{self.folder}/data",
         }  # fmt: skip
