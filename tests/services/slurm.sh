@@ -9,7 +9,7 @@
 # configuration that the processes carry.
 set -euo pipefail
 unset SLURM_CONF SQUEUE_FORMAT SACCT_FORMAT
-BASE=${RLAUNCH_SLURM_BASE:-${XDG_CACHE_HOME:-$HOME/.cache}/rlaunch-tests/slurm}
+BASE=${RLAUNCH_SLURM_BASE:-/var/tmp/rlaunch-tests-$(id -u)/slurm} # munged runs as another user: it must get through every directory above
 NODES=${RLAUNCH_SLURM_NODES:-3}
 GPUS=4
 CPUS=${RLAUNCH_SLURM_CPUS:-8}
@@ -76,7 +76,7 @@ names() { # the nodes' names must resolve, as they do on a cluster
 
 configure() {
   mkdir -p "$ETC" "$RUN" "$LOG" "$BASE"/{state,dev,munge,db}
-  chmod 755 "$BASE" "$ETC" "$RUN" "$LOG" "$BASE/munge"
+  chmod 755 "${BASE%/*}" "$BASE" "$ETC" "$RUN" "$LOG" "$BASE/munge"
   [[ -s $ETC/munge.key ]] || dd if=/dev/urandom of="$ETC/munge.key" bs=1 count=128 status=none
   chown munge:munge "$ETC/munge.key" "$BASE/munge"
   chmod 600 "$ETC/munge.key"
