@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -83,14 +84,22 @@ class IrisBench(Bench):
         self.words.fault = fault
 
     def leftovers(self, ref: JobRef) -> Iterable[str]:
-        """Processes that carry the run's id."""
+        """Processes that carry the run's id once a pod's grace is over: KILLED is said before."""
+        deadline = time.monotonic() + 35
+        while (left := self._processes(ref)) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        return left
+
+    def _processes(self, ref: JobRef) -> list[str]:
+        left = []
         mark = f"RLAUNCH_RUN_ID={ref.run_id}\0".encode()
         for path in Path("/proc").glob("[0-9]*/environ"):
             try:
                 if mark in path.read_bytes() + b"\0":
-                    yield f"process {path.parent.name}"
+                    left.append(f"process {path.parent.name}")
             except OSError:
                 continue
+        return left
 
     def close(self) -> None:
         """Stop both controllers."""
