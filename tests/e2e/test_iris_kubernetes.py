@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 from tests.services.iris_controller import Controller, serve
@@ -29,7 +30,7 @@ KEYS = {"CW_KEY_ID": "a", "CW_KEY_SECRET": "b"}
 
 @pytest.fixture(scope="module")
 def controller() -> Iterator[Controller]:
-    """A controller on its Kubernetes backend, with four pretended nodes."""
+    """A controller on its Kubernetes backend, with pretended nodes."""
     with serve("kubernetes") as running:
         yield running
 
@@ -42,6 +43,12 @@ def cluster(controller: Controller) -> Iterator[Iris]:
     made = Iris(Iris.Profile.model_validate(told), Shell(), SystemClock())
     yield made
     made.close()
+
+
+@pytest.fixture
+def mark() -> str:
+    """Part of a test's job names: the controller outlives a test that is tried again."""
+    return token_hex(4)
 
 
 def send(cluster: Iris, tmp_path: Path, name: str, replicas: int = 4, retries: int = 1) -> JobRef:
@@ -76,9 +83,11 @@ def until(cluster: Iris, ref: JobRef, state: State, said: str = "", timeout: flo
         time.sleep(0.3)
 
 
-def test_a_gang_through_kueue(cluster: Iris, controller: Controller, tmp_path: Path) -> None:
+def test_a_gang_through_kueue(
+    cluster: Iris, controller: Controller, tmp_path: Path, mark: str
+) -> None:
     """Gated, admitted, no image, running, preempted and queued again, running, succeeded: each is told."""
-    ref = send(cluster, tmp_path, "gang")
+    ref = send(cluster, tmp_path, f"gang-{mark}")
     until(cluster, ref, State.RUNNING)
     controller.act("gate", ref.native)
     waiting = until(cluster, ref, State.WAITING, "kueue:")
@@ -104,9 +113,11 @@ def test_a_gang_through_kueue(cluster: Iris, controller: Controller, tmp_path: P
     assert until(cluster, ref, State.SUCCEEDED).exit_code == 0
 
 
-def test_a_driver_that_fails(cluster: Iris, controller: Controller, tmp_path: Path) -> None:
+def test_a_driver_that_fails(
+    cluster: Iris, controller: Controller, tmp_path: Path, mark: str
+) -> None:
     """With retries spent the gang is FAILED with the driver's exit code."""
-    ref = send(cluster, tmp_path, "fails", replicas=2, retries=0)
+    ref = send(cluster, tmp_path, f"fails-{mark}", replicas=2, retries=0)
     until(cluster, ref, State.RUNNING)
     controller.act("fail", ref.native)
     seen = until(cluster, ref, State.FAILED)
@@ -114,9 +125,9 @@ def test_a_driver_that_fails(cluster: Iris, controller: Controller, tmp_path: Pa
     assert "rank 0 exited 3" in seen.reason
 
 
-def test_pods_that_vanish(cluster: Iris, controller: Controller, tmp_path: Path) -> None:
+def test_pods_that_vanish(cluster: Iris, controller: Controller, tmp_path: Path, mark: str) -> None:
     """Pods that are deleted are no failure of the run: it starts again as the next attempt."""
-    ref = send(cluster, tmp_path, "lost", replicas=2, retries=0)
+    ref = send(cluster, tmp_path, f"lost-{mark}", replicas=2, retries=0)
     until(cluster, ref, State.RUNNING)
     controller.act("delete", ref.native)
     deadline = time.monotonic() + 90
@@ -131,31 +142,31 @@ def test_pods_that_vanish(cluster: Iris, controller: Controller, tmp_path: Path)
     assert controller.act("pods", ref.native) == [] or until(cluster, ref, State.KILLED)
 
 
-def test_names_and_keys(cluster: Iris, tmp_path: Path) -> None:
+def test_names_and_keys(cluster: Iris, tmp_path: Path, mark: str) -> None:
     """A name that is taken and keys that are missing are refused with their own codes."""
     from rlaunch.errors import ClusterError
 
     folders = [tmp_path / str(i) for i in range(3)]
     for folder in folders:
         folder.mkdir()
-    ref = send(cluster, folders[0], "taken", replicas=1)
+    ref = send(cluster, folders[0], f"taken-{mark}", replicas=1)
     with pytest.raises(ClusterError, match=r"iris\.name-taken"):
-        send(cluster, folders[1], "taken", replicas=1)
+        send(cluster, folders[1], f"taken-{mark}", replicas=1)
     before = dict(KEYS)
     KEYS.clear()
     try:
         with pytest.raises(ClusterError, match=r"iris\.keys-missing"):
-            send(cluster, folders[2], "keyless", replicas=1)
+            send(cluster, folders[2], f"keyless-{mark}", replicas=1)
     finally:
         KEYS.update(before)
     cluster.stop(ref)
     opened = open_controller(cluster.profile.facts())
-    assert opened.job("/ada/keyless") is None
+    assert opened.job(f"/ada/keyless-{mark}") is None
     opened.close()
 
 
 def test_watch_prints_the_transitions(
-    cluster: Iris, controller: Controller, tmp_path: Path
+    cluster: Iris, controller: Controller, tmp_path: Path, mark: str
 ) -> None:
     """`rlaunch watch` prints one line for each change, from waiting to the end, and exits 0."""
     home = tmp_path / "home"
@@ -164,7 +175,7 @@ def test_watch_prints_the_transitions(
         f'[clusters.cw-us-east-02a]\ncontroller = "{controller.url}"\nkubeconfig = ""\n'
     )
     (tmp_path / "bundle").mkdir()
-    ref = send(cluster, tmp_path / "bundle", "watched", replicas=2)
+    ref = send(cluster, tmp_path / "bundle", f"watched-{mark}", replicas=2)
     until(cluster, ref, State.RUNNING)
     controller.act("gate", ref.native)
     until(cluster, ref, State.WAITING, "kueue:")

@@ -173,7 +173,8 @@ def serve_kubernetes(path: str) -> None:  # over 40 lines: a controller is put t
         cpu_millicores=128000, memory_bytes=2048 * 1024**3, gpu_count=8,
         ephemeral_storage_bytes=28 * 1024**4,
     )  # fmt: skip
-    k8s.add_node_pool("h100-8x", node_count=8, labels=POOL, resources=shape)
+    # Pods of runs that ended hold their nodes for a while: a gang of the next test must not wait for them.
+    k8s.add_node_pool("h100-8x", node_count=64, labels=POOL, resources=shape)
     auth = create_controller_auth(None, cluster_name="fake-k8s")
     logs = build_log_stack(
         log_service_address="", local_log_dir=folder / "log", host="127.0.0.1",
