@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from rlaunch import folders
 from rlaunch.errors import RlaunchError
 from rlaunch.shapes import Check
 from rlaunch.shell import Shell
@@ -101,8 +102,7 @@ def state(env: Mapping[str, str]) -> Iterator[Check]:
     """Check the state directory and the run record."""
     from rlaunch.runs import Runs, file_system
 
-    home = env.get("XDG_STATE_HOME") or f"{env.get('HOME', '')}/.local/state"
-    folder = Path(home, "rlaunch")
+    folder = Path(folders.state(env))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".probe-{os.getpid()}"
@@ -122,7 +122,7 @@ def state(env: Mapping[str, str]) -> Iterator[Check]:
 
 def ray_token(env: Mapping[str, str]) -> Check:
     """Warn of a Ray token in the home: Ray then asks for it wherever the mode is not set explicitly."""
-    path = Path(env.get("HOME", ""), ".ray", "auth_token")
+    path = Path(folders.home(env), ".ray", "auth_token")
     if not path.exists():
         return _good("ray token", "no ~/.ray/auth_token")
     detail = (

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from rlaunch import folders
 from rlaunch.codes import Code
 from rlaunch.errors import RlaunchError
 from rlaunch.model import Finding
@@ -23,8 +24,7 @@ def default_file(environ: Mapping[str, str]) -> str:
     configuration where that exists, or an empty string."""
     if named := environ.get("RLAUNCH_SECRETS_ENV"):
         return named
-    home = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")) / ".config")
-    usual = Path(home) / "rlaunch" / "secrets.env"
+    usual = Path(folders.config(environ), "secrets.env")
     return str(usual) if usual.is_file() else ""
 
 

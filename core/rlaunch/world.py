@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rlaunch import folders
 from rlaunch.codes import Code
 from rlaunch.errors import RlaunchError
 from rlaunch.model import Context, Finding, Workspace
@@ -77,14 +78,13 @@ class World(NamedTuple):
         """
         env = dict(os.environ if environ is None else environ)
         shell, clock = Shell(), SystemClock()
-        home = env.get("HOME") or str(Path.home())
-        state = f"{_xdg(env, 'XDG_STATE_HOME', home + '/.local/state')}/rlaunch"
+        state = folders.state(env)
         keyring = Keyring(secrets_env or default_file(env), env)
         context = Context(
             user=env.get("USER") or env.get("LOGNAME") or _login(),
             now=clock.now(),
             run_id=os.urandom(4).hex(),
-            home=home,
+            home=folders.home(env),
             state=state,
             cwd=_cwd(),
             python=_python(),
@@ -93,7 +93,7 @@ class World(NamedTuple):
             present=keyring.names,
             artifacts=_artifacts() if artifacts else (),
         )
-        user = _config(env, home)
+        user = _config(env)
         return cls(shell, clock, context, keyring, user, report, lambda: _runs(state), set())
 
 
@@ -125,8 +125,8 @@ def _python() -> str:
     return sys.executable
 
 
-def _config(env: Mapping[str, str], home: str) -> Mapping[str, Any]:
-    path = Path(_xdg(env, "XDG_CONFIG_HOME", f"{home}/.config")) / "rlaunch" / "rlaunch.toml"
+def _config(env: Mapping[str, str]) -> Mapping[str, Any]:
+    path = Path(folders.config(env), "rlaunch.toml")
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -147,12 +147,6 @@ def _config(env: Mapping[str, str], home: str) -> Mapping[str, Any]:
     if wrong := [name for name, section in tables if not isinstance(section, dict)]:
         raise _broken(path, f"`{wrong[0]}` is no table")
     return data
-
-
-def _xdg(env: Mapping[str, str], name: str, default: str) -> str:
-    """Return a base directory; a relative one is ignored, as its specification says."""
-    value = env.get(name, "")
-    return value if value.startswith("/") else default
 
 
 def _cwd() -> str:

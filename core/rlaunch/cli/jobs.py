@@ -14,12 +14,10 @@ if TYPE_CHECKING:
 
 def recorded(incomplete: str) -> list[str]:
     """Complete the name of a recorded run."""
-    import os
-
+    from rlaunch import folders
     from rlaunch.runs import Runs
 
-    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111  # pathlib costs a start
-    record = Runs(f"{home}/rlaunch/runs.sqlite", warn=lambda finding: None)
+    record = Runs(f"{folders.state()}/runs.sqlite", warn=lambda finding: None)
     words = dict.fromkeys(word for row in record.list(20) for word in (row.name, row.run_id))
     return [word for word in words if word.startswith(incomplete)]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rlaunch import folders
 from rlaunch.errors import ClusterError
 from rlaunch.model import Finding, Observed, Run
 from rlaunch.settings import size_in_bytes
@@ -60,8 +60,7 @@ def _look(
 
 def cache_folder() -> str:
     """Return where packed workspaces are kept."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return f"{home}/rlaunch/iris"
+    return f"{folders.cache()}/iris"
 
 
 def workspace(run: Run, shell: Shell) -> dict[str, Any]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
+
+from rlaunch import folders
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 
 def state_root() -> Path:
     """Return `$XDG_STATE_HOME/rlaunch`, by default `~/.local/state/rlaunch`."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    if not base.startswith("/"):  # a relative one is ignored, as its specification says
-        base = f"{os.environ.get('HOME') or Path.home()}/.local/state"
-    return Path(base) / "rlaunch"
+    return Path(folders.state())
 
 
 def indexed(run_id: str) -> Path:
@@ -39,7 +37,7 @@ def find(run_id: str, template: str = "") -> Path | None:
 def _expand(template: str, run_id: str) -> Path | None:
     values = {
         "state": str(state_root()),
-        "home": os.environ.get("HOME") or str(Path.home()),
+        "home": folders.home(),
         "run": run_id,
         "name": run_id.rpartition("-")[0],
     }

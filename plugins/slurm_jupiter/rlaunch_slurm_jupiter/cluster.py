@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+from rlaunch import folders
 from rlaunch.cluster import Clock, Cluster, LogQuery, PreflightQuery, Report
 from rlaunch.errors import ClusterError
 from rlaunch.model import Command, Finding, JobRef, LogLine, Observed, Plan, Run, Status
@@ -111,13 +112,13 @@ class Slurm(Cluster):
 
     def _expected(self, run: str) -> str | None:
         """Return where the profile puts a run, for one that SLURM has forgotten."""
-        home = os.environ.get("HOME", "")
+        home = folders.home()
         known = {
             "run": run,
             "name": run.rpartition("-")[0],
             "home": home,
             "user": os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid{os.getuid()}",
-            "state": f"{os.environ.get('XDG_STATE_HOME') or home + '/.local/state'}/rlaunch",
+            "state": folders.state(),
         }
         text = str(self.profile.run_dir)
         for name, value in known.items():
