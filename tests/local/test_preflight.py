@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.core.scripted import make_world
 
+from rlaunch import flow
 from rlaunch.cluster import PreflightQuery
+from rlaunch.errors import RlaunchError
 from rlaunch.model import Command, Finding
 from rlaunch_local import observe, planning
 
@@ -189,10 +192,13 @@ def test_offline_plans_can_be_submitted(lab: Any) -> None:
     assert set(codes(preflight(lab, plan))) <= {"local.port-busy"}
 
 
-def test_a_required_secret_that_is_missing(lab: Any) -> None:
-    """A secret that the profile requires and nobody has is an error; a present one is not."""
-    plan = lab.plan(lab.run(required_secrets=("HF_TOKEN",)), TOY)
-    found = preflight(lab, plan)
-    assert codes(found) == ["local.secret-missing"]
-    assert "`HF_TOKEN`" in found[0].message
-    assert preflight(lab, plan, present=frozenset({"HF_TOKEN"})) == []
+def test_a_required_secret_that_is_missing(lab: Any, tmp_path: Path) -> None:
+    """A launch without a secret that the profile requires is refused before anything is written."""
+    plan = lab.plan(lab.run(required_secrets=("HF_TOKEN",), secrets=("HF_TOKEN",)), TOY)
+    world = make_world(tmp_path)
+    with pytest.raises(RlaunchError) as caught:
+        flow.submit(world, plan)
+    (found,) = (f for f in caught.value.findings if f.level == "error")
+    assert (found.code, found.place) == ("core.secret-missing", "secrets.HF_TOKEN")
+    assert world.open_runs().find(plan.run.id) is None
+    assert not Path(plan.run.paths.run_dir).exists()

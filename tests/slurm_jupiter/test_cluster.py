@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.core.scripted import make_world
 
-from rlaunch import zipapps
+from rlaunch import flow, zipapps
 from rlaunch.cluster import LogQuery, PreflightQuery
-from rlaunch.errors import ClusterError
+from rlaunch.errors import ClusterError, RlaunchError
 from rlaunch.model import (
     Command,
     Evidence,
@@ -424,12 +425,12 @@ GOOD = {
 }
 
 
-def findings(here: Site, present: frozenset[str] = frozenset()) -> dict[str, str]:
+def findings(here: Site) -> dict[str, str]:
     """What preflight says: slug -> message."""
     for tool, answer in GOOD.items():
         if tool not in here.says:
             here.say(tool, answer)
-    found = here.cluster.preflight(PreflightQuery(here.plan, present))
+    found = here.cluster.preflight(PreflightQuery(here.plan))
     return {f.code.removeprefix("slurm_jupiter."): f.message for f in found if f.level == "error"}
 
 
@@ -490,9 +491,24 @@ def test_preflight_reads_the_images_header(site: Callable[..., Site], tmp_path: 
         assert set(findings(site(sif=str(image), **small))) == wanted
 
 
-def test_preflight_wants_secrets_and_room_for_runs(site: Callable[..., Site]) -> None:
-    """Secrets that the profile requires, and a place among the running runs."""
-    here = site(required_secrets=["DAYTONA_API_KEY"], running_runs=1, min_disk="1MiB", min_inodes=1)
+def test_a_missing_secret_stops_a_launch(site: Callable[..., Site], tmp_path: Path) -> None:
+    """A launch without a secret that the profile requires is refused before anything is sent."""
+    here = site(required_secrets=["DAYTONA_API_KEY"], min_disk="1MiB", min_inodes=1)
+    for tool, answer in GOOD.items():
+        here.say(tool, answer)
+    world = make_world(tmp_path)._replace(shell=here.shell)
+    with pytest.raises(RlaunchError) as caught:
+        flow.submit(world, here.plan)
+    (found,) = (f for f in caught.value.findings if f.level == "error")
+    assert (found.code, found.place) == ("core.secret-missing", "secrets.DAYTONA_API_KEY")
+    assert world.open_runs().find(here.plan.run.id) is None
+    assert not Path(here.plan.run.paths.run_dir).exists()
+    assert [call for call in here.calls("sbatch") if "--test-only" not in call] == []
+
+
+def test_preflight_wants_room_for_runs(site: Callable[..., Site]) -> None:
+    """A place among the runs that the cluster may have at once."""
+    here = site(running_runs=1, min_disk="1MiB", min_inodes=1)
     here.say(
         "squeue",
         (
@@ -501,8 +517,7 @@ def test_preflight_wants_secrets_and_room_for_runs(site: Callable[..., Site]) ->
             "",
         ),
     )
-    assert set(findings(here)) == {"secrets", "running-runs"}
-    assert set(findings(here, frozenset({"DAYTONA_API_KEY"}))) == {"running-runs"}
+    assert set(findings(here)) == {"running-runs"}
 
 
 def test_a_check_can_be_skipped(site: Callable[..., Site]) -> None:

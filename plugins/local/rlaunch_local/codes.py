@@ -56,11 +56,6 @@ CODES: tuple[Code, ...] = (
         level="warning",
     ),
     Code(
-        "local.secret-missing",
-        "A secret that the profile requires is not at hand.\n\nThe profile names it in "
-        "`required_secrets`. Only its name is looked at, in the secrets file and in the shell.",
-    ),
-    Code(
         "local.run-exists",
         "The run directory holds a run already.\n\nA run id is used once: a second run in the same "
         "directory would read the first one's files.",

@@ -27,13 +27,12 @@ def check(query: PreflightQuery, shell: Shell) -> Iterator[Finding]:
     if sys.platform != "linux":
         yield Finding("error", "local.not-linux", f"this machine runs `{sys.platform}`, not Linux")
         return
-    for finding in _all(query.plan, shell, query.present):
+    for finding in _all(query.plan, shell):
         if not {finding.code, finding.code.partition(".")[2]} & query.skip:
             yield finding
 
 
-def _all(plan: Plan, shell: Shell, present: frozenset[str]) -> Iterable[Finding]:
-    yield from secrets(plan, present)
+def _all(plan: Plan, shell: Shell) -> Iterable[Finding]:
     yield from interpreter(plan, shell)
     yield from ports(plan)
     yield from directories(plan)
@@ -41,17 +40,6 @@ def _all(plan: Plan, shell: Shell, present: frozenset[str]) -> Iterable[Finding]
     yield from memory(plan)
     yield from shared_memory(plan)
     yield from gpus(plan)
-
-
-def secrets(plan: Plan, present: frozenset[str]) -> Iterator[Finding]:
-    """Look whether the secrets that the profile requires are at hand; only their names are looked at."""
-    missing = [n for n in plan.run.profile["required_secrets"] if n not in present]
-    if missing:
-        names = ", ".join(f"`{n}`" for n in missing)
-        yield Finding(
-            "error", "local.secret-missing", f"the profile requires secrets that are not at hand: {names}",
-            "secrets", "put them into the secrets file, or export them",
-        )  # fmt: skip
 
 
 def interpreter(plan: Plan, shell: Shell) -> Iterator[Finding]:

@@ -57,11 +57,6 @@ CODES = (
         "Sandboxes and licences are shared; one more run starves all of them.",
     ),
     Code(
-        "slurm_jupiter.secrets",
-        "A secret that this cluster's jobs need is not at hand.\n\n"
-        "The profile names it in `required_secrets`. Only its name is looked at.",
-    ),
-    Code(
         "slurm_jupiter.not-staged",
         "Model or data are not on the shared file system, and compute nodes have no internet.\n\n"
         "They are brought there once, on the login node; the hint says how. The job would end minutes "

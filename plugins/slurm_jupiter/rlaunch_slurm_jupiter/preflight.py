@@ -179,18 +179,6 @@ def _running(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]
         )  # fmt: skip
 
 
-def _secrets(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
-    missing = [n for n in plan.run.profile["required_secrets"] if n not in query.present]
-    if missing:
-        names = ", ".join(f"`{n}`" for n in missing)
-        yield _error(
-            "secrets",
-            f"{names} must be at hand and is not",
-            "--secrets-env",
-            "put it into your secrets file",
-        )
-
-
 def _staged(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
     """Without internet, model and data lie on the shared file system before the job starts."""
     run = plan.run
@@ -244,7 +232,6 @@ def _shards(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
 
 
 CHECKS: dict[str, Callable[[PreflightQuery, Plan, Site], Iterable[Finding]]] = {
-    "secrets": _secrets,
     "run-dir": _space,
     "sif": _image,
     "nodes": _nodes,
