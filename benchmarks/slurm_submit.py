@@ -1,4 +1,5 @@
 """Submitting a hundred plans in one process, beside sbatch of the same files: `submit` alone, held jobs.
+Then the state of a thousand jobs, in one question.
 
     SLURM_CONF=… python benchmarks/slurm_submit.py PROFILE.yaml
 
@@ -22,13 +23,24 @@ import yaml
 import rlaunch_slurm_jupiter
 from rlaunch import zipapps
 from rlaunch.layers import lay
-from rlaunch.model import Command, Context, JobRef, Observed, Plan, Recipe, Request, Workspace
+from rlaunch.model import (
+    Command,
+    Context,
+    JobRef,
+    Observed,
+    Plan,
+    Recipe,
+    Request,
+    State,
+    Workspace,
+)
 from rlaunch.resolve import resolve
 from rlaunch.shell import Shell
 from rlaunch.world import SystemClock
 from rlaunch_slurm_jupiter.cluster import Slurm
 
 RUNS = 100
+JOBS = 1000
 
 
 def plans(profile: Path, folder: Path) -> tuple[Slurm, list[Plan]]:
@@ -72,15 +84,23 @@ def main() -> None:
             raw.append(time.perf_counter() - middle)
             ours.append(middle - begin)
             jobs.append(done.stdout.strip())
-        begin = time.process_time()
-        cluster.status(refs)
-        cpu = time.process_time() - begin
-        subprocess.run(["scancel", *jobs, *(ref.native for ref in refs)], check=True)
+        try:
+            for _ in range(JOBS - 2 * RUNS):
+                done = subprocess.run(words, capture_output=True, text=True, check=True)
+                jobs.append(done.stdout.strip())
+            refs += [JobRef("bench", job) for job in jobs]
+            begin = time.process_time()
+            told = cluster.status(refs)
+            cpu = time.process_time() - begin
+        finally:
+            subprocess.run(["scancel", *jobs, *(ref.native for ref in refs)], check=True)
+    waiting = sum(status.state is State.PENDING for status in told.values())
     found = {
         "submit_ms": round(statistics.median(ours) * 1e3, 2),
         "sbatch_ms": round(statistics.median(raw) * 1e3, 2),
         "ratio": round(statistics.median(ours) / statistics.median(raw), 2),
-        "status_cpu_s_of_100_jobs": round(cpu, 3),
+        "status_cpu_s": round(cpu, 3),
+        "of_jobs": waiting,
     }
     print(json.dumps(found))
 

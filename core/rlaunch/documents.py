@@ -37,7 +37,12 @@ PLAN = "rlaunch.plan/1"
 
 def plain(value: Any) -> Any:
     """Return any value of ours as what JSON has: dict, list, text, number, truth, null."""
-    if value is None or isinstance(value, bool | int):
+    kind = type(value)
+    if kind in _AS_IT_IS:
+        return value
+    if kind is tuple or kind is list:
+        return [plain(item) for item in value]
+    if isinstance(value, bool | int):
         return value
     if isinstance(value, str):
         return str(value)  # an enum member becomes its text
@@ -47,15 +52,19 @@ def plain(value: Any) -> Any:
             if value - value == 0
             else {float("inf"): ".inf", float("-inf"): "-.inf"}.get(value, ".nan")
         )
+    if hasattr(value, "_fields"):
+        return dict(zip(value._fields, map(plain, value), strict=True))
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if hasattr(value, "_asdict"):
-        return {key: plain(item) for key, item in value._asdict().items()}
     if isinstance(value, frozenset | set):
         return sorted(plain(item) for item in value)
     if isinstance(value, Iterable):
         return [plain(item) for item in value]
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+_AS_IT_IS = frozenset({str, int, bool, type(None)})
+"""Most values of a document: told by their exact type before anything else is asked."""
 
 
 def to_text(document: Mapping[str, Any]) -> str:
@@ -65,20 +74,35 @@ def to_text(document: Mapping[str, Any]) -> str:
 
 def digest(document: Mapping[str, Any]) -> str:
     """Return the sha256 of a document without its `digest`, whatever the order of its keys."""
-    rest = {key: value for key, value in document.items() if key != "digest"}
-    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return _sum(_line({key: value for key, value in document.items() if key != "digest"}))
+
+
+def _line(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _sum(line: str) -> str:
+    return hashlib.sha256(line.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
     """Return the plan document; `plan_from_json` gives the plan back."""
-    run = plain(plan.run)
-    provenance = run.pop("provenance")
-    rest = {key: value for key, value in plain(plan).items() if key not in ("run", "findings")}
-    document = {"schema": PLAN, "run": run, **rest, "provenance": provenance}
-    document["findings"] = plain(plan.findings)
+    document = _unsigned(plan)
     document["digest"] = digest(document)
     return document
+
+
+def plan_to_line(plan: Plan) -> str:
+    """Return the plan document on one line, its keys sorted but `digest`: converted and dumped once."""
+    line = _line(_unsigned(plan))
+    return f'{line[:-1]},"digest":"{_sum(line)}"}}\n'
+
+
+def _unsigned(plan: Plan) -> dict[str, Any]:
+    whole = plain(plan)
+    run, findings = whole.pop("run"), whole.pop("findings")
+    provenance = run.pop("provenance")
+    return {"schema": PLAN, "run": run, **whole, "provenance": provenance, "findings": findings}
 
 
 def plan_from_json(document: Any) -> Plan:

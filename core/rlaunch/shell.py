@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -15,6 +17,22 @@ class Done(NamedTuple):
     """The exit code; −N for signal N, 127 where the program does not exist, 124 after a time-out."""
     out: str
     err: str
+
+
+class _Child(subprocess.Popen[str]):
+    """A child whose end is waited for where the system can: Popen itself sleeps and looks, which costs a
+    millisecond a command, as much as some commands take."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        if timeout is not None and self.returncode is None and hasattr(os, "pidfd_open"):
+            handle = os.pidfd_open(self.pid)
+            ended = select.poll()
+            ended.register(handle, select.POLLIN)
+            try:
+                ended.poll(max(timeout, 0) * 1000)
+            finally:
+                os.close(handle)
+        return super().wait(timeout)
 
 
 class Shell:
@@ -36,25 +54,28 @@ class Shell:
         """
         words = tuple(argv)
         try:
-            done = subprocess.run(  # noqa: S603  # argv, no shell
+            with _Child(
                 words,
-                input=stdin,
-                stdin=subprocess.DEVNULL if stdin is None else None,
-                capture_output=True,
-                timeout=timeout,
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 cwd=cwd,
                 env=None if env is None else dict(env),
                 encoding="utf-8",
                 errors="replace",
-                check=False,
-            )
+            ) as child:
+                try:
+                    out, err = child.communicate(stdin, timeout)
+                except BaseException:
+                    child.kill()
+                    raise
         except FileNotFoundError as error:
             return Done(words, 127, "", str(error))
         except PermissionError as error:
             return Done(words, 126, "", str(error))
         except subprocess.TimeoutExpired as error:
             return Done(words, 124, _text(error.stdout), _text(error.stderr))
-        return Done(words, done.returncode, done.stdout, done.stderr)
+        return Done(words, child.returncode, out, err)
 
 
 def _text(data: bytes | str | None) -> str:

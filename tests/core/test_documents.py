@@ -89,6 +89,16 @@ def test_any_text_survives(env: dict[str, str], argv: list[str]):
     assert list(again.command.argv) == argv
 
 
+def test_the_line_of_a_run_directory_is_the_same_document():
+    """The one line that run directories keep says what the printed document says, and its digest fits."""
+    plan = make_plan()
+    line = documents.plan_to_line(plan)
+    assert line.count("\n") == 1
+    assert json.loads(line) == documents.plan_to_json(plan)
+    again = documents.plan_from_json(json.loads(line))
+    assert documents.plan_to_line(again) == line
+
+
 def test_the_plan_document_is_the_promised_one():
     """Its keys are those that other programs rely on; provenance stands at the top only."""
     document = documents.plan_to_json(make_plan())

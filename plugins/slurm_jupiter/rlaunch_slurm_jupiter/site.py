@@ -79,7 +79,8 @@ class Here(Site):
             base.mkdir(mode=0o700, parents=True, exist_ok=True)
             for parcel in parcels:
                 path = base / inside(parcel.path)
-                path.parent.mkdir(parents=True, exist_ok=True)
+                if path.parent != base:
+                    path.parent.mkdir(parents=True, exist_ok=True)
                 handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, parcel.mode)
                 with os.fdopen(handle, "wb") as file:
                     os.fchmod(handle, parcel.mode)  # whatever the umask says

@@ -108,7 +108,7 @@ def refused(done: Done, tool: str) -> ClusterError:
 
 
 def _parcels(plan: Plan, secrets: Mapping[str, str], artifacts: bool) -> Iterator[Parcel]:
-    from rlaunch.documents import plan_to_json
+    from rlaunch.documents import plan_to_line
 
     for file in plan.files:
         yield Parcel(file.path, file.mode, file.content.encode("utf-8", "surrogateescape"))
@@ -117,8 +117,7 @@ def _parcels(plan: Plan, secrets: Mapping[str, str], artifacts: bool) -> Iterato
         yield Parcel(secret.path, secret.mode, json.dumps(values).encode())
     if artifacts:
         yield from _artifacts(plan)
-    text = json.dumps(plan_to_json(plan), ensure_ascii=False, separators=(",", ":"))
-    yield Parcel("plan.json", 0o600, f"{text}\n".encode("utf-8", "surrogateescape"))
+    yield Parcel("plan.json", 0o600, plan_to_line(plan).encode("utf-8", "surrogateescape"))
 
 
 def _artifacts(plan: Plan) -> Iterator[Parcel]:
