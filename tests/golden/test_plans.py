@@ -8,26 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests import ada
 
 from rlaunch import documents, flow, render
-from rlaunch.model import Artifact, Context, Plan, Request, Workspace
-from rlaunch.secrets import Keyring
-from rlaunch.testing.fakes import FakeClock, FakeShell
+from rlaunch.model import Artifact, Plan, Request
 
 ROOT = Path(__file__).parents[2]
-CHECKOUT = Workspace("/home/ada/code", "2d9feef" + "0" * 33, (), "d" * 64)
-CONTEXT = Context(
-    user="ada",
-    now="2026-01-02T03:04:05.000Z",
-    run_id="0a1b2c3d",
-    home="/home/ada",
-    state="/home/ada/.local/state/rlaunch",
-    cwd="/home/ada/code",
-    python="/opt/venv/bin/python",
-    version="0.1.0",
+CHECKOUT = ada.CONTEXT.workspace
+CONTEXT = ada.CONTEXT._replace(
     workspace=CHECKOUT._replace(root=str(ROOT)),  # the recipe must lie in it
     artifacts=tuple(
         Artifact(name, "run-dir", "a" * 64, 1000)
@@ -64,19 +54,11 @@ CASES: dict[str, Request] = {
 def prepare(request: Request, monkeypatch: pytest.MonkeyPatch) -> Plan:
     """Plan as the command line does, from an injected machine."""
     monkeypatch.chdir(ROOT)
-    world = flow.World(
-        FakeShell(), FakeClock(), CONTEXT, Keyring("", {}), {}, lambda line: None, no_record, set()
-    )
-    prepared = flow.prepare(world, request)
+    prepared = flow.prepare(ada.world(CONTEXT), request)
     assert prepared.plan is not None, prepared.findings
     plan = prepared.plan._replace(run=prepared.plan.run._replace(workspace=CHECKOUT))
     assert str(ROOT) not in repr(plan), "the plan names the directory that the tests run in"
     return plan
-
-
-def no_record() -> Any:
-    """Fail when planning asks for the run record."""
-    raise AssertionError("planning opened the run record")
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
+from tests import ada
 
 from rlaunch import checking, discovery, documents, flow, render
-from rlaunch.model import Context, Finding, Request, Workspace
+from rlaunch.model import Finding, Request, Workspace
 from rlaunch.porting import porter
-from rlaunch.secrets import Keyring
-from rlaunch.testing.fakes import FakeClock, FakeShell
 
 CLUSTERS = ("local", "iris", "slurm_jupiter")
 INSTALLED = tuple(name for name in CLUSTERS if name in discovery.names())
@@ -114,24 +113,7 @@ CASES = [(name, cluster) for name in EXPECTED for cluster in INSTALLED]
 def world(shared_recipes: Path) -> flow.World:
     """A machine whose workspace has the recipes, and that can neither run nor record anything."""
     root = str(shared_recipes)
-    context = Context(
-        user="ada",
-        now="2026-01-02T03:04:05.000Z",
-        run_id="0a1b2c3d",
-        home="/home/ada",
-        state="/home/ada/.local/state/rlaunch",
-        cwd=root,
-        python="/opt/venv/bin/python",
-        version="0.1.0",
-        workspace=Workspace(root, "c" * 40),
-    )
-
-    def no_record() -> Any:
-        raise AssertionError("the run record is asked for")
-
-    return flow.World(
-        FakeShell(), FakeClock(), context, Keyring("", {}), {}, lambda line: None, no_record, set()
-    )
+    return ada.world(ada.CONTEXT._replace(cwd=root, workspace=Workspace(root, "c" * 40)))
 
 
 def split(findings: tuple[Finding, ...], nodes: int | None) -> Told:

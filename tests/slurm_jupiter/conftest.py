@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ada import CONTEXT
 
 import rlaunch_slurm_jupiter
 from rlaunch import recipes
 from rlaunch.layers import lay
-from rlaunch.model import Command, Context, Observed, Plan, Recipe, Request, Run, Workspace
+from rlaunch.model import Command, Observed, Plan, Recipe, Request, Run
 from rlaunch.resolve import resolve
 from rlaunch.skyrl.command import command as skyrl_command
 from rlaunch.testing.fakes import FakeClock, FakeShell
@@ -19,17 +20,6 @@ from rlaunch.testing.kit import read_profile
 from rlaunch_slurm_jupiter.cluster import Slurm
 
 ROOT = Path(__file__).resolve().parents[2]
-CONTEXT = Context(
-    user="ada",
-    now="2026-01-02T03:04:05.000Z",
-    run_id="0a1b2c3d",
-    home="/home/ada",
-    state="/home/ada/.local/state/rlaunch",
-    cwd="/home/ada/code",
-    python="/opt/venv/bin/python",
-    version="0.1.0",
-    workspace=Workspace("/home/ada/code", "2d9feef" + "0" * 33, (), "d" * 64),
-)
 TOY = Recipe("toy.yaml", "0" * 64, {"entrypoint": "rlaunch.smoke"}, {})
 
 

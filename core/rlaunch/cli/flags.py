@@ -64,6 +64,11 @@ Secrets = Annotated[
     str | None,
     flag(HOW, "File of NAME=value lines; parsed, never run.", "--secrets-env", metavar="FILE"),
 ]
+IfExists = Annotated[
+    Literal["fail", "new"],
+    flag(HOW, "An ended run has this name: fail, or a new one.", "--if-exists"),
+]
+NewSeries = Annotated[bool, flag(HOW, "The name may become another experiment's.", "--new-series")]
 
 
 class PlanFlags(NamedTuple):
@@ -173,13 +178,8 @@ class PlanFlags(NamedTuple):
         list[str],
         flag(HOW, "Let one waivable code pass; repeatable, recorded.", "--allow", metavar="CODE"),
     ] = _NONE
-    if_exists: Annotated[
-        Literal["fail", "new"],
-        flag(HOW, "An ended run has this name: fail, or a new one.", "--if-exists"),
-    ] = "fail"
-    new_series: Annotated[
-        bool, flag(HOW, "The name may become another experiment's.", "--new-series")
-    ] = False
+    if_exists: IfExists = "fail"
+    new_series: NewSeries = False
     offline: Annotated[bool, flag(HOW, "Plan without looking at the cluster.", "--offline")] = False
 
 

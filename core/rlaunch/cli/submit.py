@@ -1,11 +1,11 @@
 """`rlaunch submit PLAN`: send a plan file as it is."""
 
 # No `from __future__ import annotations`: typer reads these annotations as they are.
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from rlaunch.cli.flags import HOW, Json, Secrets, SendFlags, Workspace, taking
+from rlaunch.cli.flags import IfExists, Json, NewSeries, Secrets, SendFlags, Workspace, taking
 from rlaunch.codes import Code
 
 
@@ -18,20 +18,8 @@ def command(
     ],
     workspace: Workspace = None,
     secrets_env: Secrets = None,
-    if_exists: Annotated[
-        Literal["fail", "new"],
-        typer.Option(
-            "--if-exists",
-            help="An ended run has this name: fail, or a new one.",
-            rich_help_panel=HOW,
-        ),
-    ] = "fail",
-    new_series: Annotated[
-        bool,
-        typer.Option(
-            "--new-series", help="The name may become another experiment's.", rich_help_panel=HOW
-        ),
-    ] = False,
+    if_exists: IfExists = "fail",
+    new_series: NewSeries = False,
     json: Json = False,
 ) -> int:
     """Send a plan file as it is."""

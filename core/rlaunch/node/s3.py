@@ -9,7 +9,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 
-from .s3_client import LIMIT, Answer, Client, SignedClient
+from .s3_client import LIMIT, Answer, Client, Request, SignedClient
 from .s3_place import Bucket, PlaceError, here
 from .s3_sign import Keys
 from .store import Store, StoreError
@@ -91,7 +91,7 @@ class S3Store(Store):
     ) -> Answer:
         whole = self.place.key(key) if key else ""
         try:
-            answer = self._client.send(method, whole, query, body, headers or {})
+            answer = self._client.send(Request(method, whole, query, body, headers or {}))
         except StoreError as error:
             raise StoreError(f"{verb}: {error} ({self.place})") from None
         if answer.status not in fine:

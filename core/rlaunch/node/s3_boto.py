@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from typing import Any
 
-from .s3_client import LARGEST, LIMIT, Answer
+from .s3_client import LARGEST, LIMIT, Answer, Request
 from .s3_place import Bucket
 from .s3_sign import Keys
 from .store import StoreError
@@ -41,19 +41,12 @@ class BotoClient:
             config=Config(**options),
         )
 
-    def send(
-        self,
-        method: str,
-        key: str,
-        query: Mapping[str, str],
-        body: bytes,
-        headers: Mapping[str, str],
-    ) -> Answer:
+    def send(self, request: Request) -> Answer:
         """Send it as boto3's own call."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            return self._call(method, key, query, body, headers)
+            return self._call(request)
         except ClientError as error:
             meta = error.response.get("ResponseMetadata", {})
             code = str(error.response.get("Error", {}).get("Code", ""))
@@ -61,14 +54,8 @@ class BotoClient:
         except BotoCoreError as error:
             raise StoreError(type(error).__name__) from None
 
-    def _call(
-        self,
-        method: str,
-        key: str,
-        query: Mapping[str, str],
-        body: bytes,
-        headers: Mapping[str, str],
-    ) -> Answer:
+    def _call(self, request: Request) -> Answer:
+        method, key, query, body, headers = request
         if method == "PUT":
             extra = {"IfNoneMatch": "*"} if "if-none-match" in headers else {}
             self._client.put_object(Bucket=self._bucket, Key=key, Body=body, **extra)

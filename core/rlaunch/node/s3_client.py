@@ -33,17 +33,21 @@ class Answer(NamedTuple):
     date: str = ""
 
 
+class Request(NamedTuple):
+    """What is asked of the store, before anybody signs it."""
+
+    method: str
+    key: str
+    """The whole key; empty for the bucket itself."""
+    query: Mapping[str, str]
+    body: bytes
+    headers: Mapping[str, str]
+
+
 class Client(Protocol):
     """Sends one request. Raises `StoreError` where no answer came."""
 
-    def send(
-        self,
-        method: str,
-        key: str,
-        query: Mapping[str, str],
-        body: bytes,
-        headers: Mapping[str, str],
-    ) -> Answer:
+    def send(self, request: Request) -> Answer:
         """Return the answer, whatever its status."""
         ...
 
@@ -55,30 +59,17 @@ class SignedClient:
         self._place, self._keys, self._limit = place, keys, limit
         self._offset = 0.0
 
-    def send(
-        self,
-        method: str,
-        key: str,
-        query: Mapping[str, str],
-        body: bytes,
-        headers: Mapping[str, str],
-    ) -> Answer:
+    def send(self, request: Request) -> Answer:
         """Send it; a second time where only the clocks differ too much."""
-        answer = self._once(method, key, query, body, headers)
+        answer = self._once(request)
         if answer.status == 403 and answer.code == "RequestTimeTooSkewed" and answer.date:
             parsed = email.utils.parsedate_to_datetime(answer.date)
             self._offset = parsed.timestamp() - time.time()
-            answer = self._once(method, key, query, body, headers)
+            answer = self._once(request)
         return answer
 
-    def _once(
-        self,
-        method: str,
-        key: str,
-        query: Mapping[str, str],
-        body: bytes,
-        headers: Mapping[str, str],
-    ) -> Answer:
+    def _once(self, request: Request) -> Answer:
+        method, key, query, body, headers = request
         host, path = self._place.host_and_path(key)
         place = Place(method, host, encode_path(path) or "/", query)
         at = time.time() + self._offset
