@@ -76,7 +76,7 @@ def fill_paths(draft: Draft, run_id: str, name: str) -> tuple[Paths, str]:
     known = {
         "state": c.state,
         "home": c.home,
-        "user": c.user,
+        "user": user_at(getattr(profile, "host", None), c.user),
         "run": run_id,
         "name": name,
         "python": c.python,
@@ -109,3 +109,9 @@ def fill_paths(draft: Draft, run_id: str, name: str) -> tuple[Paths, str]:
                 )
     storage = storage if run_id in storage.split("/") else f"{storage}/{run_id}"
     return Paths(known["run_dir"], rendezvous, storage, data, artifacts), python
+
+
+def user_at(host: str | None, user: str) -> str:
+    """Return who `user` is on a login node: `ada@login` says it, any other host has the same name."""
+    named, at, _ = (host or "").rpartition("@")
+    return named if at and named else user

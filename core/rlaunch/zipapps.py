@@ -2,6 +2,8 @@
 
 A zipapp is a package's sources in one file that any Python runs, so that no job needs rlaunch installed. The
 same sources give the same bytes on every machine, and its sha256 stands in the plan.
+
+    python -m rlaunch.zipapps rlaunch-node.pyz >rlaunch-node.pyz
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,3 +64,9 @@ def _read_sources(package: str) -> Iterator[tuple[str, bytes]]:
             continue
         with open(f"{root}/{name}", "rb") as file:  # noqa: PTH123
             yield name, file.read()
+
+
+if (
+    __name__ == "__main__"
+):
+    sys.stdout.buffer.write(build(sys.argv[1]))

@@ -23,7 +23,6 @@ from rlaunch.model import (
     Evidence,
     JobRef,
     Plan,
-    Recipe,
     Run,
     RunFacts,
     State,
@@ -527,28 +526,6 @@ def test_a_check_can_be_skipped(site: Callable[..., Site]) -> None:
         here.say(tool, answer)
     found = here.cluster.preflight(PreflightQuery(here.plan, skip=frozenset({"run-dir"})))
     assert [f for f in found if f.level == "error"] == []
-
-
-def test_preflight_without_internet(
-    site: Callable[..., Site], saved: Callable[[str], Recipe], tmp_path: Path
-) -> None:
-    """Model and data must lie on the shared file system; what is missing is said with how to get it."""
-    recipe = saved("jupiter_24GPU_qwen3_coder_30b_a3b")
-    home = tmp_path / "hf"
-    small = {"min_disk": "1MiB", "min_inodes": 1, "egress": False, "hf_home": str(home)}
-    here = site(recipe=recipe, **small)
-    for tool, answer in GOOD.items():
-        here.say(tool, answer)
-    query = PreflightQuery(here.plan, skip=frozenset({"sif"}))
-    found = [f for f in here.cluster.preflight(query) if f.level == "error"]
-    assert [f.code for f in found] == ["slurm_jupiter.not-staged"] * 2
-    assert "`hf download Qwen/Qwen3-8B`" in found[0].hint
-    assert "stage --data-root" in found[1].hint
-    (home / "hub" / "models--Qwen--Qwen3-8B" / "snapshots" / "abc").mkdir(parents=True)
-    (tmp_path / "data" / "2d470ed7cd0d0bfa").mkdir(parents=True)
-    (tmp_path / "data" / "2d470ed7cd0d0bfa" / "task.toml").write_text("")
-    found = [f for f in here.cluster.preflight(query) if f.level == "error"]
-    assert [f for f in found if "model" in f.message] == []
 
 
 def test_preflight_refuses_shards_of_another_size(

@@ -112,12 +112,15 @@ class Slurm(Cluster):
 
     def _expected(self, run: str) -> str | None:
         """Return where the profile puts a run, for one that SLURM has forgotten."""
+        from rlaunch.draft import user_at
+
         home = folders.home()
+        user = os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid{os.getuid()}"
         known = {
             "run": run,
             "name": run.rpartition("-")[0],
             "home": home,
-            "user": os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid{os.getuid()}",
+            "user": user_at(self.profile.host, user),
             "state": folders.state(),
         }
         text = str(self.profile.run_dir)

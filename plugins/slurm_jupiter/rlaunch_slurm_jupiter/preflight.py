@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rlaunch.cluster import PreflightQuery
-from rlaunch.model import Finding, Plan
+from rlaunch.model import Finding, Plan, Run
 from rlaunch.settings import size_in_bytes
 from rlaunch.shell import Done
 from rlaunch_slurm_jupiter import nodelist, queries
@@ -184,32 +186,51 @@ def _staged(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
     run = plan.run
     if run.profile["egress"] or TOY in plan.command.artifacts:
         return
-    home = plan.env.get("HF_HOME") or run.profile["hf_home"]
-    wanted: list[tuple[str, str, str, str]] = []
-    if not run.model_path.startswith("/"):
-        folder = f"{home}/hub/models--{run.model_path.replace('/', '--')}/snapshots" if home else ""
-        wanted.append(
-            (f"model `{run.model_path}`", folder, "--model_path", f"hf download {run.model_path}")
-        )
-    else:
-        wanted.append(
-            (f"model `{run.model_path}`", run.model_path, "--model_path", "--model_path DIR")
-        )
+    wanted = [_model(plan)]
     for name in (*run.train_data, *run.val_data):
         target = f"{run.paths.data}/{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-        stage = f"{run.python} rlaunch-node.pyz stage --data-root {run.paths.data} {name}"
-        wanted.append(
-            (f"data `{name}`", name if name.startswith("/") else target, "--train_data", stage)
-        )
-    script = 'for p; do [ -n "$p" ] && [ -n "$(ls -A -- "$p" 2>/dev/null)" ] && echo yes || echo no; done'
+        where = name if name.startswith("/") else target
+        wanted.append((f"data `{name}`", where, "--train_data", _stage(run, site, name)))
+    script = (
+        'for p; do case $p in "~/"*) p=$HOME/${p#"~/"};; esac; '
+        '[ -n "$(ls -A -- "$p" 2>/dev/null)" ] && echo yes || echo no; done'
+    )
     done = site.run(("sh", "-c", script, "sh", *(w[1] for w in wanted)))
     for (what, where, place, hint), answer in zip(wanted, done.out.split(), strict=False):
         if answer == "no":
-            at = where or "a Hugging Face cache: the profile has no `hf_home`"
             yield _error(
-                "not-staged", f"{what} is not at `{at}`, and the compute nodes have no internet", place,
-                f"on the login node: `{hint}`",
+                "not-staged", f"{what} is not at `{where}`, and the compute nodes have no internet",
+                place, hint,
             )  # fmt: skip
+
+
+def _model(plan: Plan) -> tuple[str, str, str, str]:
+    """Return the model: what it is, where it must lie, which flag named it, how it gets there."""
+    name, place = plan.run.model_path, "--model_path"
+    if name.startswith("/"):
+        return f"model `{name}`", name, place, f"`{place} DIR` names one that is there"
+    home = plan.env.get("HF_HOME") or plan.run.profile["hf_home"]
+    cache = f"{home or '~/.cache/huggingface'}/hub"  # where the hub's library looks by itself
+    fetch = f"hf download {shlex.quote(name)}"
+    if home:
+        fetch = f"HF_HOME={shlex.quote(home)} {fetch}"
+    where = f"{cache}/models--{name.replace('/', '--')}/snapshots"
+    return f"model `{name}`", where, place, f"on the login node: `{fetch}`"
+
+
+def _stage(run: Run, site: Site, name: str) -> str:
+    """Return what to type where rlaunch is installed; a login node elsewhere gets the agent through ssh."""
+    if name.startswith("/"):
+        return "`--train_data '[\"DIR\"]'` names one that is there"
+    words = shlex.join(("stage", "--data-root", run.paths.data, name))
+    ours = shlex.quote(sys.executable)
+    if not site.host:
+        return f"`{ours} -m rlaunch.node {words}`; it needs `huggingface_hub`"
+    there = f"cat >rlaunch-node.pyz && {shlex.quote(run.python)} rlaunch-node.pyz {words}"
+    return (
+        f"`{ours} -m rlaunch.zipapps rlaunch-node.pyz | ssh {shlex.quote(site.host)} {shlex.quote(there)}`; "
+        "it needs `huggingface_hub` there"
+    )
 
 
 def _shards(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
