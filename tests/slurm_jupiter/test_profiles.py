@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 import rlaunch_slurm_jupiter
-from rlaunch.model import Command, Finding, Plan, Run
+from rlaunch.model import Command, Finding, Plan, Recipe, Run
 from rlaunch.testing.kit import read_profile
 from rlaunch_slurm_jupiter.checks import check
 from rlaunch_slurm_jupiter.cluster import Slurm
@@ -140,3 +140,20 @@ def test_a_requeue_needs_a_warning_before_the_limit(codes: Codes) -> None:
     """Without the early signal a job at its limit would not come back: said before it is sent."""
     assert "requeue-lead" in codes(restart="requeue", max_retries=1, save_lead_s=0)
     assert "requeue-lead" not in codes(restart="requeue", max_retries=1)
+
+
+OFFLINE = {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}
+GH200_ONLY = {"NCCL_P2P_DISABLE", "NCCL_NVLS_ENABLE", "NCCL_COLLNET_ENABLE"}
+
+
+@pytest.mark.parametrize("name", sorted(rlaunch_slurm_jupiter.PROFILES))
+def test_a_recipe_of_jupiter_leaves_its_workarounds_behind(
+    name: str, run_on: Callable[..., Run], plan_of: Callable[..., Plan]
+) -> None:
+    """Where nodes reach the internet nothing is offline, and H100 nodes keep NVLink; JUPITER keeps all."""
+    env = {**dict.fromkeys(OFFLINE, "1"), **dict.fromkeys(GH200_ONLY, "0")}
+    body = {"entrypoint": "rlaunch.smoke", "extra_env": env}
+    run = run_on(name, Recipe("toy.yaml", "0" * 64, body, {}))
+    sent = set(plan_of(run, Command(("python3",))).env)
+    assert bool(sent & OFFLINE) == (not run.profile["egress"])
+    assert bool(sent & GH200_ONLY) == (name not in ("capella", "jureca"))
