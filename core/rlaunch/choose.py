@@ -152,7 +152,7 @@ def _read_profile(path: str) -> dict[str, Any]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         data = yaml.load(Path(path).expanduser().read_text(encoding="utf-8"), Loader=loader)  # noqa: S506  # a safe loader
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error).replace("\n", " ")
         raise RlaunchError.of(
             "profile.unreadable", f"the profile `{path}` cannot be read: {reason}", place=path,

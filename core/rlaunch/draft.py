@@ -32,7 +32,10 @@ def strings(text: str | None) -> tuple[str, ...] | None:
     """Read a JSON list of strings; None stays None. Raises ValueError for anything else."""
     if text is None:
         return None
-    items = json.loads(text)
+    try:
+        items = json.loads(text)
+    except RecursionError:  # nested by thousands
+        items = None
     if not isinstance(items, list) or not all(isinstance(i, str) and i for i in items):
         raise ValueError(text)
     return tuple(items)

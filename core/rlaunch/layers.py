@@ -56,7 +56,7 @@ def _read(name: str, value: Any, place: str) -> Any:
     except ValueError as error:
         raise RlaunchError.of(
             "core.setting-invalid",
-            f"`{value}` is no value of `{name}`: it takes {error}",
+            f"`{str(value)[:80]}` is no value of `{name}`: it takes {error}",
             place=place,
             hint=f"`{name}`: {spec.about}",
         ) from None

@@ -77,7 +77,7 @@ def _override(work: Draft) -> Mapping[str, Any]:
         except ValueError as error:
             work.say(
                 "recipe.override",
-                f"`{text}` is no override: {error}",
+                f"`{text[:80]}` is no override: {error}",
                 "--skyrl_override",
                 "write `a.b.c=value` or `++a.b.c=value`",
             )
@@ -116,7 +116,7 @@ def _dataset(
     except ValueError:
         work.say(
             "core.data-list",
-            f"`{text}` is not a JSON list of strings",
+            f"`{text[:80]}` is not a JSON list of strings",
             work.request.flags.get(name, f"--{name}"),
             f"""write `--{name} '["ORG/NAME"]'`, with the quotes""",
         )

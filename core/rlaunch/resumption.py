@@ -79,7 +79,7 @@ def with_model_facts(run: Run) -> Run:
         if path.stat().st_size > _CONFIG_LIMIT:
             return run
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return run
     if not isinstance(data, dict):
         return run

@@ -173,7 +173,7 @@ SETTINGS: Mapping[str, Spec] = {
 def parse_set(text: str) -> tuple[str, Any]:
     """Read `SETTING=VALUE` of `--set`; the value as JSON where it is JSON, else as text.
 
-    Raises ValueError without a `=`.
+    Raises ValueError without a `=`, and for a value that is nested by hundreds.
     """
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
@@ -182,5 +182,7 @@ def parse_set(text: str) -> tuple[str, Any]:
 
     try:
         return name.strip(), json.loads(value)
+    except RecursionError:
+        raise ValueError(f"the value of `{name.strip()}` is nested too deep") from None
     except ValueError:
         return name.strip(), value

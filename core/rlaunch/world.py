@@ -139,6 +139,8 @@ def _config(env: Mapping[str, str]) -> Mapping[str, Any]:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _broken(path, str(error)) from None
+    except RecursionError:
+        raise _broken(path, "it is nested too deep") from None
     if unknown := sorted(set(data) - {"cluster", "clusters", "env"}):
         raise _broken(path, f"it has no key `{unknown[0]}`; it takes cluster, clusters, env")
     tables = [("env", data.get("env", {})), ("clusters", data.get("clusters", {}))]
