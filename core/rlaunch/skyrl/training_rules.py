@@ -135,9 +135,8 @@ def upload_needs_the_hub(case: Case) -> Iterator[Fault]:
     ]
     if case.truth("terminal_bench.trace_upload.enabled") and names:
         message = f"traces are to be uploaded, and `{names[0]}` keeps the hub out of reach"
-        yield Fault(
-            "terminal_bench.trace_upload.enabled", message, "`enabled: false`, and upload by hand"
-        )
+        hint = "`--skyrl_override terminal_bench_config.trace_upload.enabled=false`, and upload by hand"
+        yield Fault("terminal_bench.trace_upload.enabled", message, hint)
 
 
 @rule("skyrl.db-registration")
