@@ -116,7 +116,7 @@ def _dataset(
     except ValueError:
         work.say(
             "core.data-list",
-            f"`{text[:80]}` is not a JSON list of strings",
+            f"`{str(text)[:80]}` is not a JSON list of strings",
             work.request.flags.get(name, f"--{name}"),
             f"""write `--{name} '["ORG/NAME"]'`, with the quotes""",
         )
