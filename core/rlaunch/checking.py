@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 MODEL = "given/at-launch"
 DATA = "given/at-launch"
+_OF_CLUSTER = frozenset({"skyrl.adapted"})
+"""What is changed for the cluster at hand: where none was named, it would be changed for a stand-in."""
+_OF_MODEL = frozenset({"skyrl.served-name"})
+"""What names the model that is launched: where none was named, it would name the stand-in."""
 
 
 class Checked(NamedTuple):
@@ -113,7 +117,9 @@ def judge(bench: Bench, recipe: Recipe) -> Checked:
         if resolution.run is not None:
             run = resumption.with_model_facts(resolution.run)
             nodes, gpus = run.nodes, run.gpus_per_node
-            findings.extend(_rules(bench, run))
+            unsaid = frozenset() if bench.chosen else _OF_CLUSTER
+            unsaid |= _OF_MODEL if request.model_path == MODEL else frozenset()
+            findings.extend(f for f in _rules(bench, run) if f.code not in unsaid)
     except RlaunchError as error:
         findings.extend(error.findings)
     kept = launching.waive(tuple(findings), bench.allow, bench.chosen)

@@ -60,6 +60,22 @@ def test_no_cluster_means_no_questions_about_one(rl: Rl, write: Callable[[str, s
     assert {found["code"] for found in said.document["recipes"][0]["findings"]} == {"core.stand-in"}
 
 
+def test_stand_ins_are_not_spoken_of(rl: Rl, write: Callable[[str, str], str]):
+    """What a launch changes for its cluster or model is said with one that was named, not for a stand-in."""
+    more = "terminal_bench: {trials_dir: 's3://bucket/x/trials'}\n"
+    served = ", engine_init_kwargs: {served_model_name: Qwen3-8B}}"
+    path = write("moved.yaml", GOOD.replace("_size: 1}", f"_size: 1{served}") + more)
+
+    def told(*words: str) -> set[str]:
+        document = rl("check", "--json", path, *words).document
+        return {found["code"] for found in document["recipes"][0]["findings"]}
+
+    changed = {"skyrl.adapted", "skyrl.served-name"}
+    assert not told() & changed
+    assert told("--model-path", "Qwen/Qwen3-4B") & changed == {"skyrl.served-name"}
+    assert told("--cluster", "local") & changed == {"skyrl.adapted"}
+
+
 def test_one_error_is_exit_3(rl: Rl, write: Callable[[str, str], str]):
     """The bad one is named with its line, and the good one is judged all the same."""
     bad, good = write("bad.yaml", BAD), write("good.yaml", GOOD)
