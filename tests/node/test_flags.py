@@ -27,7 +27,7 @@ def test_defaults_are_the_documented_ones() -> None:
     flags = parse_agent_flags([*NEEDED, "--", "python"])
     assert flags.rendezvous_timeout == flags.join_timeout == 1800
     assert flags.liveness_timeout == 9000
-    assert flags.grace == 25
+    assert (flags.grace, flags.lead) == (25, 0)
     assert flags.ray_auth == "token"
     assert (flags.gpus, flags.memory, dict(flags.ports), flags.stage) == (None, None, {}, ())
 
@@ -70,6 +70,8 @@ def test_driver_is_mandatory(driver: tuple[str, ...]) -> None:
         (("--run-id", "../x"), "`--run-id ../x`"),
         (("--node-ip", "127.0.0.1"), "replaced by Ray"),
         (("--grace", "2"), "`--grace 2`"),
+        (("--lead", "-1"), "`--lead -1`"),
+        (("--lead", "soon"), "--lead"),
         (("--join-timeout", "0"), "timeout"),
         (("--ports", "gcs=0"), "gcs=0"),
         (("--ports", "gcd=1"), "gcd=1"),

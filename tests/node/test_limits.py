@@ -15,6 +15,7 @@ from rlaunch.node.limits import (
     plan_memory,
     read_cgroup_limit,
     read_host_memory,
+    read_oom_kills,
     read_shm_room,
 )
 
@@ -65,6 +66,33 @@ def test_no_cgroup_is_no_limit(tmp_path: Path) -> None:
     assert read_cgroup_limit(str(tmp_path), str(tmp_path / "none")) is None
     write(tmp_path / "memory.max", "max")
     assert read_cgroup_limit(str(tmp_path), str(tmp_path / "none")) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "text"),
+    [
+        (
+            "4:memory:/slurm/job_1",
+            "memory/slurm/job_1/memory.oom_control",
+            "under_oom 0\noom_kill 3",
+        ),
+        ("0::/slurm/job_1", "slurm/job_1/memory.events", "oom 9\noom_kill 3\noom_group_kill 0"),
+        ("0::/not/shown/here", "memory.events", "oom_kill 3"),
+    ],
+)
+def test_kills_are_counted_in_the_own_cgroup(
+    tmp_path: Path, line: str, place: str, text: str
+) -> None:
+    """Both versions of cgroups say how many processes were killed for want of memory."""
+    write(tmp_path / "own", line)
+    write(tmp_path / "memory" / "memory.oom_control", "oom_kill 99")  # another job's
+    write(tmp_path / place, text)
+    assert read_oom_kills(str(tmp_path), str(tmp_path / "own")) == 3
+
+
+def test_nobody_counts_kills_without_a_cgroup(tmp_path: Path) -> None:
+    """No file is no count, which is not a count of none."""
+    assert read_oom_kills(str(tmp_path), str(tmp_path / "none")) is None
 
 
 def test_store_is_an_eighth_of_the_limit() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlaunch.node import reasons
-from rlaunch.node.reasons import Outcome, fail, judge_driver, read_outcome, succeed
+from rlaunch.node.reasons import Outcome, blame_memory, fail, judge_driver, read_outcome, succeed
 from rlaunch.node.records import (
     Fence,
     Head,
@@ -62,7 +62,7 @@ def test_records_survive_their_encoding() -> None:
     """Head, rank and outcome come back as they were."""
     assert read_head(decode(encode(FENCE.mark(**HEAD._asdict())))) == HEAD
     assert read_rank(decode(encode(FENCE.mark(**RANK._asdict())))) == RANK
-    outcome = fail("worker-lost", "rank 1")
+    outcome = fail("worker-lost", "rank 1")._replace(oom_kills=2)
     assert read_outcome(decode(encode(done_body(FENCE, outcome)))) == outcome
 
 
@@ -102,6 +102,24 @@ def test_times_are_utc_with_milliseconds() -> None:
 def test_drivers_status_is_judged_as_it_is(status: int, expected: Outcome) -> None:
     """Exit codes stay, a signal n becomes 128+n and is named."""
     assert judge_driver(status) == expected
+
+
+def test_a_failure_after_the_kernels_kill_says_so() -> None:
+    """The reason and the code stay the driver's; an ending that has another cause is left alone."""
+    killed = blame_memory(judge_driver(-9), 1)
+    assert (killed.reason, killed.signal, killed.code, killed.oom_kills) == (
+        "driver-signal",
+        9,
+        137,
+        1,
+    )
+    assert killed.detail == (
+        "the kernel killed 1 process(es) of this node for want of memory, "
+        "then the driver was killed by signal 9"
+    )
+    for outcome in (judge_driver(7)._replace(reason="terminated"), succeed()):
+        assert blame_memory(outcome._replace(reason="terminated"), 1).oom_kills == 0
+    assert blame_memory(judge_driver(7), 0) == judge_driver(7)
 
 
 def test_every_reason_has_an_exit_code_of_its_own() -> None:

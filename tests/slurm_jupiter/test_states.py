@@ -93,6 +93,13 @@ REF = JobRef("jupiter", "1", "rl-0")
             "worker-lost",
             None,
         ),
+        (
+            ("failed", "driver-signal", 137),
+            {"reason": "driver-signal", "signal": 9, "oom_kills": 1},
+            State.FAILED,
+            "out-of-memory",
+            None,
+        ),
         (("cut", "wall-limit", 143), {}, State.FAILED, "time-limit", 143),
         (("cut", "terminated", 143), {}, State.KILLED, "terminated", 143),
         (("failed", "sif-missing", 81), {}, State.FAILED, "sif-missing", 81),

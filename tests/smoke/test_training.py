@@ -222,6 +222,39 @@ def test_it_hangs_silently_where_asked(
         process.wait()
 
 
+def test_it_saves_when_asked(pyz: Path, data: str, ray_address: str, tmp_path: Path) -> None:
+    """With `save_seconds` SIGTERM ends the step, and its checkpoint is written, slowly; exit 143."""
+    words = (f"trainer.ckpt_path={tmp_path}/ckpt", "trainer.max_steps=9", "++smoke.hang_at_step=2")
+    log = tmp_path / "log"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                str(pyz),
+                f"data.train_data=['{data}']",
+                *words,
+                "++smoke.save_seconds=1",
+            ],
+            stdout=out,
+            stderr=subprocess.DEVNULL,
+            env=clean_environment(RAY_ADDRESS=ray_address),
+        )
+    try:
+        until = time.monotonic() + 60
+        while log.read_text().count("Started: 'step'") < 2:
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 143
+        assert time.monotonic() - began > 1
+    finally:
+        process.kill()
+        process.wait()
+    assert (tmp_path / "ckpt" / "latest_ckpt_global_step.txt").read_text() == "2"
+
+
 def test_a_checkpoint_that_is_gone_ends_the_run_with_its_path(train: Train, tmp_path: Path) -> None:
     """The marker names a step that is not there: exit 1, and the path in the message."""
     (tmp_path / "ckpt").mkdir()

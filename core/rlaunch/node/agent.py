@@ -18,7 +18,7 @@ from .children import Child, reap_strays, sweep
 from .courier import Courier
 from .flags import Flags, choose_ray_temp
 from .loop import Loop
-from .output import Log
+from .output import Log, save_ends
 from .rayline import STARTED, Versions, read_versions
 from .reasons import Ending, Outcome, fail
 from .records import Fence, RankRecord, encode, now, rank_key, term_key
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 HEARTBEAT = 60.0
 RESTARTS = 2
+TEARDOWN = 10.0
+"""Seconds of a lead that are kept for what follows the driver: records, Ray, and the batch script."""
 TOO_SLOW = re.compile(
     r"timed out during startup|No node info found for head node|Failed to get head node info"
     r"|Failed to connect to GCS|RpcError|Unable to connect to GCS|session_name"
@@ -66,7 +68,7 @@ class Agent:
 
     def open(self) -> None:
         """Begin: signals, lifeline, heartbeat, samples."""
-        self.loop.catch_signals()
+        self.loop.catch_signals(early=self.flags.rank == 0)  # rank 0 tells the others
         if self.flags.lifeline_fd is not None:
             self._hold_lifeline(self.flags.lifeline_fd)
         self.loop.every(HEARTBEAT, self._beat)
@@ -104,6 +106,7 @@ class Agent:
                     if self.flags.secrets_file:  # its owner, the supervisor, removes it no more
                         with contextlib.suppress(OSError):
                             os.unlink(self.flags.secrets_file)
+                    self.loop.hurry()
                     self.loop.end(fail(reasons.SUPERVISOR_LOST, "the supervisor is gone"))
 
         os.set_blocking(descriptor, False)
@@ -162,17 +165,46 @@ class Agent:
     # The end
 
     def kill_at(self, outcome: Outcome) -> float:
-        """Return the monotonic time at which everything is killed: 2 s before the grace is over."""
+        """Return the monotonic time at which everything is killed: 2 s before the grace is over.
+
+        After the early signal it is the lead that counts, where that is longer; what follows the driver's
+        end must still fit into it. A SIGTERM meanwhile brings the end nearer, never further away.
+        """
         grace = self.flags.grace
-        if outcome.reason == reasons.SUPERVISOR_LOST:
+        if outcome.reason == reasons.SUPERVISOR_LOST or self._orphaned:
             grace = min(grace, 9.0)
         began = self.loop.ended_at or time.monotonic()
-        return began + max(0.2, grace - 2)
+        patience = max(0.2, grace - 2)
+        if outcome.signal != signal.SIGUSR1:
+            return began + patience
+        at = began + max(patience, self.flags.lead - min(grace, TEARDOWN))
+        hurried = self.loop.hurried_at
+        return at if hurried is None else min(at, hurried + patience)
+
+    def outlast(self, outcome: Outcome, done: Callable[[], bool]) -> bool:
+        """Wait for `done` until everything is killed; False where it did not come."""
+        while True:
+            at = self.kill_at(outcome)
+            left = at - time.monotonic()
+            self.loop.until(lambda at=at: done() or self.kill_at(outcome) < at, left)  # type: ignore[misc]  # binds it now
+            if done():
+                return True
+            if self.kill_at(outcome) >= at:
+                return False
+
+    def blame(self, outcome: Outcome) -> Outcome:
+        """Return a failure with what is known of this node's part in it."""
+        if outcome.succeeded or self._sampler is None:
+            return outcome
+        return reasons.blame_memory(outcome, self._sampler.count_oom_kills())
 
     def stop(self, outcome: Outcome) -> None:
         """Put the outcome into this rank's record, with phase `stopping`, and send it."""
         self.record = self.record._replace(
-            reason=outcome.reason, detail=outcome.detail, signal=outcome.signal
+            reason=outcome.reason,
+            detail=outcome.detail,
+            signal=outcome.signal,
+            oom_kills=outcome.oom_kills,
         )
         if outcome.reason != reasons.SUPERSEDED:  # the record is somebody else's by now
             self.enter("stopping")
@@ -187,6 +219,7 @@ class Agent:
             reason=outcome.reason,
             detail=outcome.detail,
             signal=outcome.signal,
+            oom_kills=outcome.oom_kills,
             samples=[sampler.before, sampler.latest] if sampler else [],
             kernel=read_kernel_lines(),
             noteworthy=[line.decode("utf-8", "replace") for line in self.log.noteworthy],
@@ -253,20 +286,6 @@ class Agent:
             shutil.rmtree(self.flags.ray_temp, ignore_errors=True)
             with contextlib.suppress(OSError):  # the run's own directory, once no attempt is in it
                 os.rmdir(os.path.dirname(self.flags.ray_temp))
-
-
-def save_ends(source: str, target: str, *, size: int = 1 << 18, files: int = 60) -> None:
-    """Copy the last `size` bytes of the newest non-empty log files; at most one second."""
-    deadline = time.monotonic() + 1.0
-    entries = [entry for entry in os.scandir(source) if entry.is_file() and entry.stat().st_size]
-    entries.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
-    os.makedirs(target, exist_ok=True)
-    for entry in entries[:files]:
-        if time.monotonic() > deadline:
-            return
-        with open(entry.path, "rb") as log, open(os.path.join(target, entry.name), "wb") as copy:
-            log.seek(max(0, entry.stat().st_size - size))
-            copy.write(log.read(size))
 
 
 def terminate(child: Child) -> None:

@@ -193,4 +193,5 @@ def blame(record: RankRecord) -> Outcome:
     if record.reason == TERMINATED:
         return fail(WORKER_LOST, f"rank {record.rank} (node {record.node}): {record.detail}")
     detail = record.detail or record.reason
-    return fail(record.reason, f"rank {record.rank} (node {record.node}): {detail}")
+    outcome = fail(record.reason, f"rank {record.rank} (node {record.node}): {detail}")
+    return outcome._replace(oom_kills=record.oom_kills)

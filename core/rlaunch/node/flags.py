@@ -58,6 +58,8 @@ class Flags(NamedTuple):
     join_timeout: float = 1800
     liveness_timeout: float = 9000
     grace: float = 25
+    lead: float = 0
+    """From SIGUSR1 to the end of the last process; where it is less than the grace, that holds."""
     lifeline_fd: int | None = None
 
 
@@ -98,6 +100,8 @@ def find_mistake(flags: Flags) -> str:
         return f"`--ray-temp` has {temp} bytes; Ray's sockets leave room for {LONGEST_TEMP}"
     if flags.grace <= 2:
         return f"`--grace {flags.grace:g}` must be more than 2"
+    if flags.lead < 0:
+        return f"`--lead {flags.lead:g}` is negative"
     if min(flags.rendezvous_timeout, flags.join_timeout) <= 0 or flags.liveness_timeout < 0:
         return "a timeout is not positive"
     if ("min-worker" in flags.ports) != ("max-worker" in flags.ports):
@@ -169,6 +173,7 @@ def build_parser() -> _Parser:
         ("--join-timeout", 1800.0),
         ("--liveness-timeout", 9000.0),
         ("--grace", 25.0),
+        ("--lead", 0.0),
     ):
         limits.add_argument(name, type=float, default=seconds)
     parser.add_argument("--lifeline-fd", type=int)

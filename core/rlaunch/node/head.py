@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shlex
+import signal
 import time
 
 from . import reasons
@@ -227,17 +228,22 @@ class HeadRole:
         agent = self.agent
         agent.loop.shielded = True
         alive = self.driver is not None and not self.driver.ended
+        outcome = agent.blame(outcome)
         agent.stop(outcome)
         if not outcome.succeeded:
             agent.log.say(f"Stopping: {outcome.reason}: {outcome.detail}")
             agent.write_termination(outcome)
         if alive and self.driver is not None:
             terminate(self.driver)
+        early = outcome.signal == signal.SIGUSR1 and alive
         hurried = outcome.reason in (reasons.TERMINATED, reasons.SUPERVISOR_LOST)
-        if self.claimed:
-            outcome = self._publish_outcome(outcome, 1.0 if hurried else STORE_PATIENCE)
-        if alive and self.driver is not None:
-            agent.loop.until(self._driver_drained, agent.kill_at(outcome) - time.monotonic())
+        patience = 1.0 if hurried else STORE_PATIENCE
+        if self.claimed and not early:
+            outcome = self._publish_outcome(outcome, patience)
+        if alive:
+            agent.outlast(outcome, self._driver_drained)
+        if self.claimed and early:  # not before: who watches the store would end its Ray
+            outcome = self._publish_outcome(outcome, patience)
         if self.desk is not None:
             self.desk.say(outcome=outcome._asdict())
             self.desk.flush(0.5)

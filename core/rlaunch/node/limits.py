@@ -7,6 +7,8 @@ the container may use.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 UNLIMITED = 1 << 62
@@ -58,20 +60,42 @@ def parse_limit(text: str) -> int | None:
     return value if 0 < value < UNLIMITED else None
 
 
+def read_oom_kills(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> int | None:
+    """Return how many processes of this process's cgroup the kernel has killed for want of memory.
+
+    Version 2 counts those of the cgroups below too, version 1 only its own; None where nobody counts. Where a
+    container shows its own cgroup as the root, the path of `own` is not there, and the root is looked at.
+    """
+    for new, folders in _memory_folders(root, own):
+        for folder in reversed(folders):
+            text = _read(os.path.join(folder, "memory.events" if new else "memory.oom_control"))
+            found = re.search(r"^oom_kill (\d+)", text, re.MULTILINE)
+            if found:
+                return int(found.group(1))
+    return None
+
+
 def _limit_files(root: str, own: str) -> list[str]:
     """List the limit files of this process's cgroup and of all above it."""
-    files = []
+    return [
+        os.path.join(folder, "memory.max" if new else "memory.limit_in_bytes")
+        for new, folders in _memory_folders(root, own)
+        for folder in folders
+    ]
+
+
+def _memory_folders(root: str, own: str) -> Iterator[tuple[bool, list[str]]]:
+    """Yield (is it version 2?, the memory cgroups from the root down to this process's own)."""
     for line in _read(own).splitlines() or ["0::/"]:
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controllers == "":
-            folder, name = root, "memory.max"
+            folder = root
         elif "memory" in controllers.split(","):
-            folder, name = os.path.join(root, "memory"), "memory.limit_in_bytes"
+            folder = os.path.join(root, "memory")
         else:
             continue
         parts = [part for part in path.split("/") if part and part != ".."]
-        files += [os.path.join(folder, *parts[:depth], name) for depth in range(len(parts) + 1)]
-    return files
+        yield not controllers, [os.path.join(folder, *parts[:d]) for d in range(len(parts) + 1)]
 
 
 def read_host_memory(path: str = "/proc/meminfo") -> int | None:

@@ -30,6 +30,8 @@ class Loop:
         self.ended_at: float | None = None
         self.shielded = False
         """True while ending: `until` no longer raises."""
+        self.hurried_at: float | None = None
+        """Monotonic time of the first SIGTERM or SIGINT, or of the supervisor's loss."""
         self._selector = selectors.DefaultSelector()
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._count = itertools.count()
@@ -72,6 +74,11 @@ class Loop:
         if self.ending is None:
             self.ending, self.ended_at = outcome, time.monotonic()
 
+    def hurry(self) -> None:
+        """Say that whatever was granted for an early ending is cut to the grace from now on."""
+        if self.hurried_at is None:
+            self.hurried_at = time.monotonic()
+
     def wake(self) -> None:
         """End the present wait; safe from another thread and from a signal handler."""
         with contextlib.suppress(BlockingIOError):
@@ -104,16 +111,26 @@ class Loop:
                 return False
             self.turn(min(left, 5.0))
 
-    def catch_signals(self) -> None:
-        """Turn SIGTERM and SIGINT into an ending, SIGCHLD into a wake-up, and ignore SIGHUP."""
+    def catch_signals(self, *, early: bool) -> None:
+        """Turn SIGTERM and SIGINT into an ending, SIGCHLD into a wake-up, and ignore SIGHUP.
+
+        SIGUSR1 is a scheduler's early signal: an ending too where `early`, else nothing. Handlers, since a
+        child would inherit that a signal is ignored.
+        """
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGUSR1, self._on_early if early else lambda number, frame: None)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)  # a handler, so that it wakes us
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def _on_signal(self, number: int, frame: object) -> None:
+        self.hurry()
         self.end(fail(TERMINATED, f"the agent received signal {number}", signal=number))
+
+    def _on_early(self, number: int, frame: object) -> None:
+        detail = f"the agent received signal {number}, the scheduler's early one"
+        self.end(fail(TERMINATED, detail, signal=number))
 
     def _drain(self, mask: int) -> None:
         with contextlib.suppress(BlockingIOError):

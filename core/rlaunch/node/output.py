@@ -160,3 +160,17 @@ class Pump:
             self._take(self._rest.rstrip(b"\r"))
         self._loop.drop(self._descriptor)
         os.close(self._descriptor)
+
+
+def save_ends(source: str, target: str, *, size: int = 1 << 18, files: int = 60) -> None:
+    """Copy the last `size` bytes of the newest non-empty log files; at most one second."""
+    deadline = time.monotonic() + 1.0
+    entries = [entry for entry in os.scandir(source) if entry.is_file() and entry.stat().st_size]
+    entries.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
+    os.makedirs(target, exist_ok=True)
+    for entry in entries[:files]:
+        if time.monotonic() > deadline:
+            return
+        with open(entry.path, "rb") as log, open(os.path.join(target, entry.name), "wb") as copy:
+            log.seek(max(0, entry.stat().st_size - size))
+            copy.write(log.read(size))

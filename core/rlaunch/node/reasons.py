@@ -53,6 +53,8 @@ class Outcome(NamedTuple):
     detail: str = ""
     code: int = 0
     """Exit status of every agent."""
+    oom_kills: int = 0
+    """Processes that the kernel killed for want of memory, just before, where this was decided."""
 
     @property
     def succeeded(self) -> bool:
@@ -95,11 +97,20 @@ def read_outcome(body: dict[str, Any]) -> Outcome:
         signal=_integer(body.get("signal")),
         detail=str(body.get("detail") or ""),
         code=code or exit_code or EXIT_CODES[AGENT_FAILED],
+        oom_kills=_integer(body.get("oom_kills")) or 0,
     )
 
 
 def _integer(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def blame_memory(outcome: Outcome, kills: int) -> Outcome:
+    """Say of a failure of the driver or of Ray that the kernel killed processes just before it."""
+    if not kills or outcome.reason not in (DRIVER_EXIT, DRIVER_SIGNAL, RAY_FAILED, WORKER_LOST):
+        return outcome
+    text = f"the kernel killed {kills} process(es) of this node for want of memory, then "
+    return outcome._replace(detail=text + outcome.detail, oom_kills=kills)
 
 
 class Ending(Exception):  # noqa: N818  # not an error: the way every role comes to its end

@@ -96,6 +96,8 @@ class RankRecord(NamedTuple):
     detail: str = ""
     staged: dict[str, int] | None = None
     """Count of items by data set, once this node has staged."""
+    oom_kills: int = 0
+    """Processes of this node that the kernel killed for want of memory just before the end."""
 
 
 def encode(body: dict[str, Any]) -> bytes:

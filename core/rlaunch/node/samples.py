@@ -13,7 +13,7 @@ import threading
 from typing import Any
 
 from .children import list_pids, read_stat
-from .limits import parse_limit, read_cgroup_limit
+from .limits import parse_limit, read_cgroup_limit, read_oom_kills
 from .records import now
 
 EVERY = 30.0
@@ -33,8 +33,15 @@ class Sampler:
         self.latest: dict[str, Any] = {}
         self.before: dict[str, Any] = {}
         self._places = places
+        self._kills = read_oom_kills() or 0
         self._stop = threading.Event()
         threading.Thread(target=self._run, daemon=True).start()
+
+    def count_oom_kills(self) -> int:
+        """Return how many processes the kernel killed here for want of memory, in the last minute or less."""
+        seen = read_oom_kills() or 0
+        before = self.before.get("memory", {}).get("oom_kills")
+        return max(0, seen - (self._kills if before is None else before))
 
     def stop(self) -> None:
         """Take no more samples."""
@@ -69,7 +76,6 @@ def read_room(place: str) -> dict[str, int]:
 
 def read_memory() -> dict[str, int | None]:
     """Return limit, use and the count of OOM kills of this cgroup, and what the host has left."""
-    kills = re.search(r"^oom_kill (\d+)", _read("/sys/fs/cgroup/memory.events"), re.MULTILINE)
     left = re.search(r"^MemAvailable:\s+(\d+)", _read("/proc/meminfo"), re.MULTILINE)
     used = _read("/sys/fs/cgroup/memory.current") or _read(
         "/sys/fs/cgroup/memory/memory.usage_in_bytes"
@@ -77,7 +83,7 @@ def read_memory() -> dict[str, int | None]:
     return {
         "limit": read_cgroup_limit(),
         "used": parse_limit(used),
-        "oom_kills": int(kills.group(1)) if kills else None,
+        "oom_kills": read_oom_kills(),
         "host_available": int(left.group(1)) * 1024 if left else None,
     }
 

@@ -195,6 +195,7 @@ class WorkerRole:
         if outcome.succeeded:
             agent.kill_all()
             return outcome
+        outcome = agent.blame(outcome)
         agent.stop(outcome)
         agent.log.say(f"Stopping: {outcome.reason}: {outcome.detail}")
         agent.write_termination(outcome)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from .settings import Settings
+
+CHUNK = 16 << 20
 
 
 class FaultError(Exception):
@@ -20,12 +23,29 @@ class FaultError(Exception):
         self.code = code
 
 
-def strike(settings: Settings, step: int, environ: Mapping[str, str]) -> None:
-    """Fail or hang at the start of `step` where a test asked for it, else return at once."""
+class Request:
+    """Whether SIGTERM has asked the trainer to save and end."""
+
+    def __init__(self) -> None:
+        self.made = False
+
+    def listen(self) -> None:
+        """Take SIGTERM from now on."""
+        signal.signal(signal.SIGTERM, self._take)
+
+    def _take(self, number: int, frame: object) -> None:
+        self.made = True
+
+
+def strike(settings: Settings, step: int, environ: Mapping[str, str], request: Request) -> None:
+    """Fail or hang at the start of `step` where a test asked for it, else return at once.
+
+    Who hangs goes on when asked to save.
+    """
     if step == settings.hang_at_step:
         sys.stdout.flush()
-        while True:
-            time.sleep(3600)
+        while not request.made:
+            time.sleep(0.1)
     if step != settings.fail_at_step:
         return
     attempt = attempt_of(environ)
@@ -35,6 +55,13 @@ def strike(settings: Settings, step: int, environ: Mapping[str, str]) -> None:
         f"failing at step {step} of attempt {attempt}, as `smoke.fail_at_step` asked",
         settings.exit_code,
     )
+
+
+def eat(size: int) -> int:
+    """Take so many bytes of real memory, hold them for a second, and give them back."""
+    held = [bytearray(b"x" * CHUNK) for _ in range(0, size, CHUNK)]
+    time.sleep(1)
+    return len(held)
 
 
 def attempt_of(environ: Mapping[str, str]) -> int:

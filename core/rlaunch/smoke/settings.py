@@ -55,7 +55,11 @@ class Settings(NamedTuple):
     fail_attempts: int | None
     hang_at_step: int | None
     step_seconds: float
+    save_seconds: float | None
     dump_env: str | None
+    eat_at_step: int | None
+    eat_bytes: int
+    eat_in: str
 
 
 Check = Callable[[Any], Any]
@@ -141,6 +145,15 @@ def _model(value: Any) -> str:
     raise ValueError(f"`{MODEL}`: the toy trainer knows no other model")
 
 
+def _one_of(*words: str) -> Check:
+    def check(value: Any) -> str:
+        if value not in words:
+            raise ValueError(" or ".join(f"`{word}`" for word in words))
+        return str(value)
+
+    return check
+
+
 class Key(NamedTuple):
     """One key that is used: where it goes, its default, and what it must be."""
 
@@ -184,15 +197,21 @@ KEYS: tuple[Key, ...] = (
     Key("smoke.fail_attempts", "fail_attempts", None, _whole(0, null=True)),
     Key("smoke.hang_at_step", "hang_at_step", None, _whole(1, null=True)),
     Key("smoke.step_seconds", "step_seconds", 0.0, _real(0.0)),
+    Key("smoke.save_seconds", "save_seconds", None, _real(0.0, null=True)),
     Key("smoke.dump_env", "dump_env", None, _path),
+    Key("smoke.eat_at_step", "eat_at_step", None, _whole(1, null=True)),
+    Key("smoke.eat_bytes", "eat_bytes", 0, _whole(0)),
+    Key("smoke.eat_in", "eat_in", "driver", _one_of("driver", "worker")),
 )
 """Every key that is used. The `smoke.` ones inject faults and are for tests:
 
 `fail_at_step` ends the driver at the start of that step with `exit_code`; with `fail_attempts=K`
 only in attempts whose number is below K (RLAUNCH_ATTEMPT; the local cluster counts from 1).
 `hang_at_step` prints nothing more from that step on. `step_seconds` stretches every step to that
-many seconds. `dump_env` is a directory: the driver writes its environment to `driver.json`, one
-rollout worker per node to `node-I.json`.
+many seconds. With `save_seconds` SIGTERM ends the step (and `hang_at_step`), then takes so long to
+write a checkpoint and exits with 143. `dump_env` is a directory: the driver writes its environment to
+`driver.json`, one rollout worker per node to `node-I.json`. At `eat_at_step` the driver, or with
+`eat_in=worker` a process of Ray's, takes `eat_bytes` of memory for a second.
 """
 
 

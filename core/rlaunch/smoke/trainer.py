@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -58,6 +59,7 @@ class Trainer:
         self._rewards: list[float] = []
         self._trials = 0
         self._reported = float("-inf")
+        self._request = faults.Request()
 
     @property
     def total_steps(self) -> int:
@@ -69,6 +71,8 @@ class Trainer:
     def run(self) -> None:
         """Train to the end; raises what went wrong."""
         settings = self._settings
+        if settings.save_seconds is not None:
+            self._request.listen()
         work = Work(
             self._prompts,
             settings.n_samples,
@@ -93,6 +97,8 @@ class Trainer:
         self._resume()
         while self._step < self.total_steps:
             self._one_step(gang)
+            if self._request.made:
+                self._save_and_leave()
         if settings.ckpt_interval > 0 and self._step % settings.ckpt_interval:
             self._save()
         self._summarise()
@@ -103,7 +109,9 @@ class Trainer:
         step, settings = self._step + 1, self._settings
         with timed("step"):
             began = time.monotonic()
-            faults.strike(settings, step, os.environ)
+            faults.strike(settings, step, os.environ, self._request)
+            if step == settings.eat_at_step:
+                self._eat()
             batch = self._generate(gang, step)
             with timed("policy_train"):
                 self._learn(batch)
@@ -120,6 +128,17 @@ class Trainer:
             say(f"eval/avg_score: {score:.4f}")
         if settings.ckpt_interval > 0 and step % settings.ckpt_interval == 0:
             self._save()
+
+    def _eat(self) -> None:
+        settings = self._settings
+        say(
+            f"taking {settings.eat_bytes} bytes in the {settings.eat_in}, as `smoke.eat_bytes` asked"
+        )
+        if settings.eat_in == "driver":
+            faults.eat(settings.eat_bytes)
+        else:
+            eater = ray.remote(faults.eat).options(num_cpus=0, max_retries=0)
+            ray.get(eater.remote(settings.eat_bytes))
 
     def _generate(self, gang: Gang, step: int) -> Batch:
         settings = self._settings
@@ -183,6 +202,14 @@ class Trainer:
         kept = checkpoints.Checkpoint(self._step, self._policy.state(), state)
         place = checkpoints.save(Path(self._settings.ckpt_path), kept)
         say(f"Successfully saved checkpoint for global_step_{self._step} to: {place}")
+
+    def _save_and_leave(self) -> None:
+        """Save as a large model does: slowly. Always raises `FaultError`."""
+        seconds = self._settings.save_seconds or 0.0
+        say(f"Asked to end: saving global_step_{self._step}, which takes {seconds:g} s")
+        time.sleep(seconds)
+        self._save()
+        raise faults.FaultError("ended by SIGTERM, and saved", 128 + signal.SIGTERM)
 
     def _summarise(self) -> None:
         if self._settings.export_path is None:

@@ -121,26 +121,26 @@ command -v "${wrapper[0]}" >/dev/null || fail tunnel-failed 84 "there is no ${wr
 """
 
 RUN = r"""# SIGTERM (stop, scancel) and the early signal before the wall limit go to rank 0's agent first: it
-# ends the driver, then tells the others.
+# ends the driver, then tells the others. For the early one the driver has the whole lead to save.
 asked=""
 again=0
 # shellcheck disable=SC2317 # called by the traps
-ask() { # WHY
+ask() { # WHY SIGNAL
   again=1
   [[ -n "$asked" ]] || asked="$1"
   say "asked to end: $1"
   local head
   head="$(cat "attempts/$attempt/head.pid" 2>/dev/null || true)"
   if [[ -n "$head" ]] && grep -aq rlaunch-node "/proc/$head/cmdline" 2>/dev/null; then
-    kill -TERM "$head" || true
+    kill -s "$2" "$head" || true
   else
     kill -TERM "$srun" || true
   fi
 }
 "${step[@]}" &
 srun=$!
-trap 'ask terminated' TERM
-trap 'ask wall-limit' USR1
+trap 'ask terminated TERM' TERM
+trap 'ask wall-limit USR1' USR1
 code=0
 while :; do
   again=0

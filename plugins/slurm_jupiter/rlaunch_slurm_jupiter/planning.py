@@ -190,6 +190,8 @@ def _agent(run: Run, command: Command, source: str | None) -> Iterator[str]:
     yield from ("--join-timeout", f"{profile['join_timeout_s']}")
     yield from ("--liveness-timeout", f"{profile['liveness_timeout_s']}")
     yield from ("--grace", f"{float(profile['grace_s']):.15g}")
+    if profile["save_lead_s"]:
+        yield from ("--lead", f"{profile['save_lead_s']}")
 
 
 def _pythonpath(run: Run, command: Command, source: str | None) -> Iterator[str]:

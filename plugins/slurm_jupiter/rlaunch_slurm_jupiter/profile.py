@@ -88,7 +88,8 @@ class SlurmProfile(Profile):
     restart: Literal["chain", "requeue"] = "chain"
     """How retries are made: jobs that wait for one another (`afterany`), or one job requeued."""
     save_lead_s: int = Field(default=0, ge=0, le=65535)
-    """So long before the wall limit the driver is asked to end (`--signal`); 0: not asked."""
+    """So long before the wall limit the driver is asked to save and end (`--signal`), and so long it may
+    take, less what teardown needs (`grace_s`, 10 s at most); never less than `grace_s`. 0: not asked."""
     kill_wait_s: float = Field(default=30, gt=2)
     """SLURM's KillWait: from SIGTERM to SIGKILL."""
 

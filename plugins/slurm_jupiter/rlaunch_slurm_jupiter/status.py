@@ -142,6 +142,8 @@ def _failure(traces: Traces, reason: str) -> tuple[State, str]:
         if kind == "cut":
             return (State.FAILED, "time-limit") if why == "wall-limit" else (State.KILLED, why)
         named = named or why
+    if _whole(traces.outcome.get("oom_kills")):  # what accounting says, where there is none
+        return State.FAILED, "out-of-memory"
     worker = named == "worker-lost"
     return State.WORKER_FAILED if worker else State.FAILED, named or reason
 

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +64,30 @@ def test_the_driver_is_asked_before_the_wall_limit(slurm: Any) -> None:
     """`--signal` ends the gang in order before SLURM cuts it, and the run says `time-limit`."""
     slurm.launch(*override(hang_at_step=2), "--timeout", "60", name="lead", save_lead_s=5, code=1)
     run = slurm.run_dir("lead")
-    assert (run / "attempts" / "1" / "end").read_text() == "cut wall-limit 143\n"
+    assert (run / "attempts" / "1" / "end").read_text() == "cut wall-limit 138\n"
     seen = slurm.status("lead")
-    assert (seen["state"], seen["reason"], seen["signal"]) == ("FAILED", "time-limit", 15)
+    assert (seen["state"], seen["reason"], seen["signal"]) == ("FAILED", "time-limit", 10)
+
+
+def test_a_driver_may_save_for_longer_than_the_grace(slurm: Any) -> None:
+    """On the early signal the driver has the lead to write its only checkpoint; the next link resumes it."""
+    slurm.launch(
+        *override(hang_at_step=3, save_seconds=15), "--skyrl_override", "trainer.ckpt_interval=100",
+        "--max-retries", "1", "--timeout", "120", name="saves", nodes=2, save_lead_s=40, patience=540,
+    )  # fmt: skip
+    run = slurm.run_dir("saves")
+    assert (run / "attempts" / "1" / "end").read_text() == "cut wall-limit 138\n"
+    first = (run / "logs" / "1" / "0.log").read_text()
+    times = [
+        re.search(rf"^(\S+)Z .*{what}", first, re.MULTILINE)
+        for what in ("Asked to end", "saved ch")
+    ]
+    asked, saved = (datetime.fromisoformat(found[1]) for found in times if found)
+    assert (saved - asked).total_seconds() > 15, "the grace is 10 s"
+    assert "starts from step 3 of 12" in slurm.output("saves")
+    assert "Resumed training from global_step 3" in (run / "logs" / "2" / "0.log").read_text()
+    seen = slurm.status("saves")
+    assert (seen["state"], seen["attempt"], seen["native"]["links"]) == ("SUCCEEDED", 2, 2)
 
 
 def test_requeue_and_then_success(slurm: Any) -> None:
