@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +19,7 @@ from rlaunch.errors import RlaunchError
 from rlaunch.model import Context, Finding, Workspace
 from rlaunch.secrets import Keyring, default_file
 from rlaunch.shell import Shell
+from rlaunch.travel import in_git, show, unquote, unreadable
 
 if TYPE_CHECKING:
     from rlaunch.cluster import Clock, Report
@@ -185,24 +186,16 @@ def checkout(shell: Shell, workspace: str | None) -> Workspace:
     if found.code != 0 and not (lines[0].startswith("/") and Path(lines[0]).is_dir()):
         return Workspace(str(start))
     root, commit = lines[0], lines[1] if found.code == 0 else ""
-    seen = shell.run(["git", "-C", root, "status", "--porcelain=v1", "-z", "-uall"], timeout=30)
-    dirty = _dirty(seen.out)
-    return Workspace(root, commit, dirty, _digest(root, commit, dirty))
+    words = ("-c", "core.quotePath=true", "status", "--porcelain=v1", "-uall", "--no-renames")
+    seen = shell.run(["git", "-C", root, *words, "--ignore-submodules=none"], timeout=30)
+    if seen.code != 0:
+        raise unreadable(root, seen.err.strip().partition("\n")[0] or "git status failed")
+    dirty = sorted(unquote(line[3:]).rstrip("/") for line in seen.out.split("\n") if line)
+    digest = _digest(shell, root, commit, dirty)
+    return Workspace(root, commit, tuple(map(show, dirty)), digest)
 
 
-def _dirty(porcelain: str) -> tuple[str, ...]:
-    """Return the changed files of `git status --porcelain=v1 -z`; a rename is followed by its old name."""
-    fields = iter(porcelain.split("\0"))
-    names = []
-    for field in fields:
-        if len(field) > 3:
-            names.append(field[3:])
-            if field[0] in "RC":
-                next(fields, "")
-    return tuple(sorted(names))
-
-
-def _digest(root: str, commit: str, dirty: tuple[str, ...]) -> str:
+def _digest(shell: Shell, root: str, commit: str, dirty: Sequence[str]) -> str:
     total = hashlib.sha256(commit.encode())
     for name in dirty:
         path = Path(root, name)
@@ -210,8 +203,11 @@ def _digest(root: str, commit: str, dirty: tuple[str, ...]) -> str:
         try:
             stat = path.lstat()
             if path.is_symlink():
-                total.update(str(path.readlink()).encode())
+                total.update(os.fsencode(path.readlink()))
+            elif path.is_dir() and in_git(str(path)):  # a submodule, or a checkout of its own
+                total.update(checkout(shell, str(path)).digest.encode())
             elif stat.st_size <= _WHOLE and path.is_file():
+                total.update(b"x" if stat.st_mode & 0o100 else b"-")
                 total.update(path.read_bytes())
             else:
                 total.update(f"{stat.st_size} {stat.st_mtime_ns}".encode())

@@ -50,7 +50,7 @@ def test_the_digest_follows_every_change(repo: Path):
     git(repo, "checkout", "-q", "a.txt")
     assert checkout(Shell(), str(repo)) == clean
     git(repo, "mv", "a.txt", "b.txt")
-    assert checkout(Shell(), str(repo)).dirty == ("b.txt",)
+    assert checkout(Shell(), str(repo)).dirty == ("a.txt", "b.txt")
 
 
 def test_outside_git_the_directory_is_the_workspace(tmp_path: Path):

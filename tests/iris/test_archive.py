@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from rlaunch.errors import ClusterError
 from rlaunch.shell import Shell
+from rlaunch.travel import members
 from rlaunch_iris import archive, travel
 
 SHELL = Shell()
@@ -67,12 +68,12 @@ def tree(tmp_path: Path) -> Path:
 
 def names(root: Path) -> list[str]:
     """List what travels."""
-    return [m.name for m in archive.members(str(root), SHELL)]
+    return [m.name for m in members(str(root), SHELL)]
 
 
 def pack(root: Path) -> archive.Archive:
     """Pack a tree."""
-    return archive.pack(str(root), archive.members(str(root), SHELL), lambda line: None)
+    return archive.pack(str(root), members(str(root), SHELL), lambda line: None)
 
 
 def unpack(packed: archive.Archive, place: Path) -> Path:
@@ -162,28 +163,6 @@ def test_every_name_is_listed(tmp_path_factory: pytest.TempPathFactory, wanted: 
     assert wanted - ignored <= listed | ignored
 
 
-def test_submodules_travel(tree: Path, tmp_path: Path) -> None:
-    """The files of a submodule travel, with what is new in the workspace itself."""
-    other = tmp_path / "other"
-    other.mkdir()
-    git(other, "init", "-q")
-    (other / "inner.py").write_text("x")
-    git(other, "add", "-A")
-    git(other, "commit", "-qm", "x")
-    git(tree, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "sub")
-    assert "sub/inner.py" in names(tree)
-    assert "new.py" in names(tree)
-
-
-def test_outside_git_everything_travels(tmp_path: Path) -> None:
-    """A directory without git travels whole, but for bytecode."""
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "__pycache__/x.pyc").touch()
-    (tmp_path / "a.py").touch()
-    (tmp_path / "link").symlink_to(tmp_path)
-    assert names(tmp_path) == ["a.py", "link"]
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -195,7 +174,7 @@ def test_secrets_do_not_travel(tmp_path: Path, name: str) -> None:
     """A file that holds secrets by its name is an error that names it."""
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("TOKEN=1")
-    listed = archive.members(str(tmp_path), SHELL)
+    listed = members(str(tmp_path), SHELL)
     found = travel.forbidden(str(tmp_path), listed)
     assert found == (name,)
     (finding,) = travel.judge(archive.pack(str(tmp_path), listed, print), found, 1 << 20)
@@ -219,7 +198,7 @@ def test_secrets_do_not_travel(tmp_path: Path, name: str) -> None:
 def test_public_files_travel(tmp_path: Path, name: str, text: str, secret: bool) -> None:
     """A certificate or an example is no secret; a private key is one, whatever stands beside it."""
     (tmp_path / name).write_text(text)
-    assert bool(travel.forbidden(str(tmp_path), archive.members(str(tmp_path), SHELL))) is secret
+    assert bool(travel.forbidden(str(tmp_path), members(str(tmp_path), SHELL))) is secret
 
 
 def test_too_large_names_the_largest(tmp_path: Path) -> None:
@@ -227,7 +206,7 @@ def test_too_large_names_the_largest(tmp_path: Path) -> None:
     (tmp_path / "big.bin").write_bytes(os.urandom(3 << 20))
     (tmp_path / "small.py").write_text("x")
     said: list[str] = []
-    packed = archive.pack(str(tmp_path), archive.members(str(tmp_path), SHELL), said.append)
+    packed = archive.pack(str(tmp_path), members(str(tmp_path), SHELL), said.append)
     (finding,) = travel.judge(packed, (), 2 << 20)
     assert finding.code == "iris.workspace-too-large"
     assert "`big.bin` 3.0 MiB" in finding.message
@@ -239,16 +218,16 @@ def test_progress_is_told(tmp_path: Path) -> None:
     for i in range(4):
         (tmp_path / f"{i}.bin").write_bytes(os.urandom(2 << 20))
     said: list[str] = []
-    archive.pack(str(tmp_path), archive.members(str(tmp_path), SHELL), said.append)
+    archive.pack(str(tmp_path), members(str(tmp_path), SHELL), said.append)
     assert any("50 %" in line for line in said)
 
 
 def test_unreadable_file_is_named(tmp_path: Path) -> None:
     """A file that vanishes between listing and packing is an error with its name, never left out."""
     (tmp_path / "a.py").write_text("x")
-    listed = archive.members(str(tmp_path), SHELL)
+    listed = members(str(tmp_path), SHELL)
     (tmp_path / "a.py").unlink()
-    with pytest.raises(ClusterError, match=r"iris\.workspace-unreadable.*`a\.py`"):
+    with pytest.raises(ClusterError, match=r"core\.workspace-unreadable.*`a\.py`"):
         archive.pack(str(tmp_path), listed, print)
 
 
@@ -261,7 +240,7 @@ def test_second_time_is_kept(tree: Path, tmp_path: Path) -> None:
     second = archive.bundle(str(tree), SHELL, cache, said.append)
     whole = time.perf_counter() - began
     began = time.perf_counter()
-    archive.members(str(tree), SHELL)
+    members(str(tree), SHELL)
     assert second == first
     assert said == []
     assert whole - (time.perf_counter() - began) < 0.05
@@ -290,23 +269,15 @@ def test_broken_cache_is_passed_over(tree: Path, tmp_path: Path, harm: str) -> N
     assert hashlib.sha256(again.data).hexdigest() == again.sha256
 
 
-def test_git_that_fails_is_an_error(tmp_path: Path) -> None:
-    """A repository that git cannot read is an error, never an empty workspace."""
-    git(tmp_path, "init", "-q")
-    (tmp_path / ".git/index").write_bytes(b"rubbish, long enough for a header" * 4)
-    with pytest.raises(ClusterError, match="workspace-unreadable"):
-        archive.members(str(tmp_path), SHELL)
-
-
 def test_modules_of_python_that_are_hidden(tmp_path: Path) -> None:
     """A `code.py` at the top hides Python's own, which Ray imports; one in a package hides nothing."""
     (tmp_path / "pkg").mkdir()
     (tmp_path / "json").mkdir()
     for name in ("code.py", "json/__init__.py", "pkg/code.py", "mine.py"):
         (tmp_path / name).touch()
-    (finding,) = travel.shadowing(archive.members(str(tmp_path), SHELL))
+    (finding,) = travel.shadowing(members(str(tmp_path), SHELL))
     assert finding.level == "warning"
     assert "`code`, `json`" in finding.message
     (tmp_path / "code.py").unlink()
     (tmp_path / "json/__init__.py").unlink()
-    assert list(travel.shadowing(archive.members(str(tmp_path), SHELL))) == []
+    assert list(travel.shadowing(members(str(tmp_path), SHELL))) == []

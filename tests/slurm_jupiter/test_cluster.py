@@ -528,6 +528,21 @@ def test_a_check_can_be_skipped(site: Callable[..., Site]) -> None:
     assert [f for f in found if f.level == "error"] == []
 
 
+def test_preflight_looks_at_the_workspace(site: Callable[..., Site], tmp_path: Path) -> None:
+    """A file that is no source code is refused before anything is sent."""
+    root = tmp_path / "code"
+    root.mkdir()
+    Shell().run(("git", "-C", str(root), "init", "-q"))
+    here = site(min_disk="1MiB", min_inodes=1)
+    plan = here.plan
+    run = plan.run._replace(workspace=plan.run.workspace._replace(root=str(root)))
+    here.plan = plan._replace(run=run, native={**plan.native, "source": "/s/abc"})
+    assert "source" not in findings(here)
+    with (root / "model.bin").open("wb") as file:
+        file.truncate(65 << 20)
+    assert "`model.bin` has 65 MiB" in findings(here)["source"]
+
+
 def test_preflight_refuses_shards_of_another_size(
     site: Callable[..., Site], tmp_path: Path
 ) -> None:

@@ -140,27 +140,38 @@ def test_nothing_leaves_its_root(name: str) -> None:
         pack([Parcel(name, 0o600, b"")])
 
 
-def test_the_workspace_is_sent_once(there: There, tmp_path: Path) -> None:
-    """What git tracks and what is new arrives, what it ignores does not, and a second time sends nothing."""
+@pytest.mark.parametrize("remote", [True, False])
+def test_the_workspace_is_sent_once(there: There, tmp_path: Path, remote: bool) -> None:
+    """What git tracks and what is new arrives as it is, checkouts inside too; a second time sends nothing."""
     root, target = tmp_path / "code", tmp_path / "source" / "abc"
-    root.mkdir()
+    site = there if remote else Here(Shell())
+    odd = os.fsdecode(b"caf\xe9")
     for name, text in {
-        "a.py": "1",
-        "sub/b.sh": "2",
-        "new.py": "3",
-        ".gitignore": "*.bin\n",
-        "x.bin": "4",
-    }.items():
-        (root / name).parent.mkdir(exist_ok=True)
+        "a.py": "1", "sub/b.sh": "2", "new.py": "3", ".gitignore": "*.bin\n", "x.bin": "4",
+        "inner/own.py": "5", odd: "6",
+    }.items():  # fmt: skip
+        (root / name).parent.mkdir(exist_ok=True, parents=True)
         (root / name).write_text(text)
     (root / "sub/b.sh").chmod(0o755)
+    (root / "link").symlink_to("sub/b.sh")
+    (root / "folder").symlink_to("sub")
+    (root / "dangling").symlink_to("/no where")
+    subprocess.run(["git", "-C", root / "inner", "init", "-q"], check=True)
     for words in (["init", "-q"], ["add", "a.py", "sub"]):
         subprocess.run(["git", "-C", root, *words], check=True)
-    assert source.ship(Shell(), there, str(root), str(target))
-    found = {str(p.relative_to(target)) for p in target.rglob("*") if p.is_file()}
-    assert found == {"a.py", "sub/b.sh", "new.py", ".gitignore", source.DONE}
+    assert source.ship(Shell(), site, str(root), str(target))
+    found = {str(p.relative_to(target)) for p in target.rglob("*") if p.is_symlink() or p.is_file()}
+    assert found == {
+        "a.py", "sub/b.sh", "new.py", ".gitignore", "inner/own.py", odd, "link", "folder", "dangling",
+        source.DONE,
+    }  # fmt: skip
     assert os.access(target / "sub/b.sh", os.X_OK)
-    assert not source.ship(Shell(), there, str(root), str(target))
+    assert (target / odd).read_text() == "6"
+    assert (target / "folder").readlink() == Path("sub")
+    assert (target / "dangling").readlink() == Path("/no where")
+    assert not source.ship(Shell(), site, str(root), str(target))
+    (target / source.DONE).unlink()
+    assert source.ship(Shell(), site, str(root), str(target)), "one that was cut off is sent again"
 
 
 def test_a_workspace_outside_git_is_not_guessed(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def snapshot_download(repo_id, repo_type, local_dir):
     Path(local_dir).mkdir(parents=True)
     Path(local_dir, "task.toml").write_text(repo_id + " " + repo_type)
 """
-OTHERS = frozenset(CHECKS) - {"staged"}
+OTHERS = {"source", *CHECKS} - {"staged"}
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def ask(plan: Plan, host: str | None = None) -> dict[str, Finding]:
     """Ask what is not staged, by the flag that named it; a `host` is this machine under another name."""
     site = Here(Shell())
     site.host = host
-    found = check(PreflightQuery(plan, skip=OTHERS), site)
+    found = check(PreflightQuery(plan, skip=frozenset(OTHERS)), site, site.shell)
     return {finding.place: finding for finding in found}
 
 

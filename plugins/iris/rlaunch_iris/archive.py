@@ -11,31 +11,15 @@ import hashlib
 import io
 import json
 import os
-import stat
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from rlaunch.errors import ClusterError
 from rlaunch.shell import Shell
+from rlaunch.travel import SHOWN, Member, members, unreadable
 
 NAME = "workspace.tar.gz"
-SHOWN = 5
-"""Files that a finding names."""
-
-
-class Member(NamedTuple):
-    """One path of the archive."""
-
-    name: str
-    """Relative, with `/`; bytes that are not UTF-8 as surrogates."""
-    kind: str
-    """`file`, `link` or `folder` (a submodule that is not checked out)."""
-    size: int
-    changed_ns: int
-    executable: bool
-    inode: int
 
 
 class Archive(NamedTuple):
@@ -51,91 +35,6 @@ class Archive(NamedTuple):
     def size(self) -> int:
         """Bytes of the packed archive."""
         return len(self.data)
-
-
-def members(root: str, shell: Shell) -> tuple[Member, ...]:
-    """List what travels, sorted by name. Outside git everything does, but `.git` and `__pycache__`.
-
-    A tracked file that is deleted in the working tree does not travel. Raises ClusterError
-    `iris.workspace-unreadable`.
-    """
-    names = _by_git(root, shell)
-    if names is None:
-        names = sorted(_by_walking(root))
-    return tuple(m for m in (_look(root, name) for name in names) if m is not None)
-
-
-def _by_git(root: str, shell: Shell) -> list[str] | None:
-    """Return what git lists, submodules entered; None outside git.
-
-    Names come quoted (`core.quotePath`), since a name need not be UTF-8 and the shell decodes text.
-    """
-    listing = ["git", "-C", root, "-c", "core.quotePath=true", "ls-files", "--cached"]
-    asked = [[*listing, "--others", "--exclude-standard"]]
-    if Path(root, ".gitmodules").is_file():
-        asked.append([*listing, "--recurse-submodules"])
-    names: set[str] = set()
-    for argv in asked:
-        done = shell.run(argv, timeout=60)
-        if done.code != 0:
-            if not names and "not a git repository" in done.err:
-                return None
-            raise _unreadable(root, done.err.strip().partition("\n")[0] or "git failed")
-        names.update(unquote(line).rstrip("/") for line in done.out.split("\n") if line)
-    return sorted(names)
-
-
-_ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
-
-
-def unquote(text: str) -> str:
-    """Read a name as git prints it: in double quotes with C escapes where it has odd characters."""
-    if not (len(text) > 1 and text[0] == text[-1] == '"'):
-        return text
-    raw = bytearray()
-    rest = iter(text[1:-1])
-    for char in rest:
-        if char != "\\":
-            raw += char.encode("utf-8", "surrogateescape")
-            continue
-        first = next(rest)
-        octal = first in "0123"
-        raw.append(int(first + next(rest) + next(rest), 8) if octal else _ESCAPES[first])
-    return os.fsdecode(bytes(raw))
-
-
-def _by_walking(root: str) -> Iterator[str]:
-    for folder, folders, files in os.walk(root):
-        folders[:] = [f for f in folders if f not in {".git", "__pycache__"}]
-        links = [f for f in folders if Path(folder, f).is_symlink()]
-        for name in (*files, *links):
-            yield os.path.relpath(os.path.join(folder, name), root)  # noqa: PTH118  # thousands of them
-
-
-def _look(root: str, name: str) -> Member | None:
-    try:
-        seen = os.lstat(f"{root}/{name}")
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise _unreadable(name, error.strerror or str(error)) from None
-    if stat.S_ISLNK(seen.st_mode):
-        kind = "link"
-    elif stat.S_ISREG(seen.st_mode):
-        kind = "file"
-    elif stat.S_ISDIR(seen.st_mode):
-        kind = "folder"
-    else:
-        return None  # sockets and pipes
-    mark = bool(seen.st_mode & 0o111)
-    return Member(name, kind, seen.st_size, seen.st_mtime_ns, mark, seen.st_ino)
-
-
-def _unreadable(name: str, reason: str) -> ClusterError:
-    return ClusterError.of(
-        "iris.workspace-unreadable", f"`{name}` of the workspace cannot be read: {reason}", place=name,
-        hint="every file that git lists travels to the job; make it readable, or ignore it",
-    )  # fmt: skip
 
 
 def pack(root: str, listed: tuple[Member, ...], report: Callable[[str], None]) -> Archive:
@@ -177,7 +76,7 @@ def _add(tar: tarfile.TarFile, root: str, member: Member) -> None:
             info.size, info.mode = len(content), 0o755 if member.executable else 0o644
             tar.addfile(info, io.BytesIO(content))
     except OSError as error:
-        raise _unreadable(member.name, error.strerror or str(error)) from None
+        raise unreadable(member.name, error.strerror or str(error)) from None
 
 
 def stamp(root: str, listed: tuple[Member, ...]) -> str:
@@ -202,6 +101,7 @@ def bundle(
     written is passed over.
     """
     listed = members(root, shell) if listed is None else listed
+    listed = tuple(member for member in listed if member.kind != "other")
     key, place = stamp(root, listed), Path(cache)
     slot = hashlib.sha256(root.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     data_path, note_path = place / f"{slot}.tar.gz", place / f"{slot}.json"

@@ -157,11 +157,6 @@ CODES = (
         "Something answered that is no Iris controller.\n\nLook at the address.",
     ),
     Code(
-        "iris.workspace-unreadable",
-        "A file of the workspace cannot be read, so it cannot travel.\n\n"
-        "Leaving it out silently would start other code than the one you see.",
-    ),
-    Code(
         "iris.workspace-secret",
         "A file that travels with the workspace holds secrets by its name.\n\n"
         "`.env`, private keys, `.netrc`, kubeconfigs and credentials are refused; the archive "

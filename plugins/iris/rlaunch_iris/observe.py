@@ -13,6 +13,7 @@ from rlaunch.errors import ClusterError
 from rlaunch.model import Finding, Observed, Run
 from rlaunch.settings import size_in_bytes
 from rlaunch.shell import Shell
+from rlaunch.travel import left_out, members
 from rlaunch_iris import archive, checkout, headroom, kube, travel
 
 LIMIT_S = 4.5
@@ -68,12 +69,14 @@ def workspace(run: Run, shell: Shell) -> dict[str, Any]:
     root = run.workspace.root
     if not Path(root).is_dir():
         return {}
-    listed = archive.members(root, shell)
+    listed = members(root, shell)
     packed = archive.bundle(root, shell, cache_folder(), listed=listed)
     limit = size_in_bytes(run.profile["bundle_limit"]) - REST
     findings = [
-        *travel.judge(packed, travel.forbidden(root, listed), limit), *travel.shadowing(listed)
-    ]  # fmt: skip
+        *travel.judge(packed, travel.forbidden(root, listed), limit),
+        *travel.shadowing(listed),
+        *left_out(listed),
+    ]
     return {
         "sha256": packed.sha256,
         "size": packed.size,

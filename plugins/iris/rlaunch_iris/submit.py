@@ -14,6 +14,7 @@ from rlaunch.errors import ClusterError
 from rlaunch.model import JobRef, Plan
 from rlaunch.settings import size_in_bytes
 from rlaunch.shell import Shell
+from rlaunch.travel import members
 from rlaunch_iris import archive, planning, request, storage, travel, troubles
 from rlaunch_iris.adapter import Controller
 from rlaunch_iris.observe import REST, cache_folder
@@ -85,7 +86,7 @@ def launch(
 def pack(plan: Plan, shell: Shell, report: Report) -> archive.Archive:
     """Pack the workspace again and compare it with what was planned. Raises ClusterError."""
     root = plan.run.workspace.root
-    listed = archive.members(root, shell)
+    listed = members(root, shell)
     packed = archive.bundle(root, shell, cache_folder(), report, listed=listed)
     limit = size_in_bytes(plan.run.profile["bundle_limit"]) - REST
     findings = tuple(travel.judge(packed, travel.forbidden(root, listed), limit))

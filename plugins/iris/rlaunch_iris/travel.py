@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rlaunch.model import Finding
-from rlaunch_iris.archive import SHOWN, Archive, Member
+from rlaunch.travel import SHOWN, Member, show
+from rlaunch_iris.archive import Archive
 
 _KEYS = re.compile(
     r"(?:^|/)(?:\.env(?:\.(?!example$|sample$|template$)[^/]*)?|secrets?\.env|id_(?:rsa|ed25519|ecdsa|dsa)|"
@@ -73,8 +74,3 @@ def shadowing(listed: tuple[Member, ...]) -> Iterator[Finding]:
             f"the workspace is first on PYTHONPATH and hides Python's own {names}", hidden[0],
             "move it into a package; Ray itself imports these modules",
         )  # fmt: skip
-
-
-def show(name: str) -> str:
-    """Return a name that can be printed."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -50,7 +50,7 @@ class Slurm(Cluster):
         """Ask SLURM and the shared file system whether this can work."""
         from rlaunch_slurm_jupiter.preflight import check
 
-        return check(query, self.site)
+        return check(query, self.site, self.shell)
 
     def submit(self, plan: Plan, secrets: Mapping[str, str], report: Report) -> JobRef:
         """Write the run directory and call sbatch for every link."""

@@ -12,8 +12,8 @@ from typing import Any
 from rlaunch.cluster import PreflightQuery
 from rlaunch.model import Finding, Plan, Run
 from rlaunch.settings import size_in_bytes
-from rlaunch.shell import Done
-from rlaunch_slurm_jupiter import nodelist, queries
+from rlaunch.shell import Done, Shell
+from rlaunch_slurm_jupiter import nodelist, queries, source
 from rlaunch_slurm_jupiter.container import container_of
 from rlaunch_slurm_jupiter.planning import TOY, argument
 from rlaunch_slurm_jupiter.site import Site
@@ -42,9 +42,14 @@ _SPACE = (
 Say = Callable[..., Finding]
 
 
-def check(query: PreflightQuery, site: Site) -> Iterator[Finding]:
-    """Ask every check that is not skipped. A site that cannot be reached is one finding, not ten."""
+def check(query: PreflightQuery, site: Site, shell: Shell) -> Iterator[Finding]:
+    """Ask every check that is not skipped. A site that cannot be reached is one finding, not ten.
+
+    `shell` is this machine's, where the workspace lies.
+    """
     plan = query.plan
+    if "source" not in query.skip:
+        yield from source.judge(shell, plan)
     reached = site.run(("true",), timeout=30)
     if reached.code != 0:
         yield _error(

@@ -29,6 +29,8 @@ class Parcel(NamedTuple):
     path: str
     mode: int
     data: bytes
+    link: bool = False
+    """True: a symbolic link, to what `data` says."""
 
 
 class Site(ABC):
@@ -81,6 +83,10 @@ class Here(Site):
                 path = base / inside(parcel.path)
                 if path.parent != base:
                     path.parent.mkdir(parents=True, exist_ok=True)
+                if parcel.link:
+                    path.unlink(missing_ok=True)
+                    path.symlink_to(os.fsdecode(parcel.data))
+                    continue
                 handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, parcel.mode)
                 with os.fdopen(handle, "wb") as file:
                     os.fchmod(handle, parcel.mode)  # whatever the umask says
@@ -196,8 +202,13 @@ def pack(parcels: Iterable[Parcel]) -> bytes:
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for parcel in parcels:
             entry = tarfile.TarInfo(str(inside(parcel.path)))
-            entry.size, entry.mode = len(parcel.data), parcel.mode
-            tar.addfile(entry, io.BytesIO(parcel.data))
+            entry.mode = parcel.mode
+            if parcel.link:
+                entry.type, entry.linkname = tarfile.SYMTYPE, os.fsdecode(parcel.data)
+                tar.addfile(entry)
+            else:
+                entry.size = len(parcel.data)
+                tar.addfile(entry, io.BytesIO(parcel.data))
     return buffer.getvalue()
 
 

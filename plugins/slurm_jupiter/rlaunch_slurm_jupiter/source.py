@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from rlaunch import travel
 from rlaunch.errors import ClusterError
+from rlaunch.model import Finding, Plan
 from rlaunch.shell import Shell
 from rlaunch_slurm_jupiter.site import Parcel, Site
 
@@ -22,26 +25,45 @@ def ship(shell: Shell, site: Site, root: str, target: str) -> bool:
     """
     if site.cat([f"{target}/{DONE}"]):
         return False
-    site.put(target, _parcels(shell, root))
+    site.put(target, _parcels(root, _listed(shell, root)))
     site.put(target, [Parcel(DONE, 0o600, b"complete\n")])
     return True
 
 
-def _parcels(shell: Shell, root: str) -> Iterator[Parcel]:
-    words = ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = shell.run(words, timeout=60)
-    if listed.code != 0:
+def judge(shell: Shell, plan: Plan) -> Iterator[Finding]:
+    """Yield what keeps the workspace from being sent, and what of it stays behind."""
+    if plan.native["source"] is None:
+        return
+    try:
+        listed = _listed(shell, plan.run.workspace.root)
+    except ClusterError as error:
+        yield from error.findings
+        return
+    yield from travel.left_out(listed)
+
+
+def _listed(shell: Shell, root: str) -> tuple[travel.Member, ...]:
+    """Return what is sent. Raises ClusterError."""
+    if not travel.in_git(root):
         raise _unshipped(root, "it is no git checkout, so nothing says what belongs to it")
-    for name in sorted(set(filter(None, listed.out.split("\0")))):
-        path = Path(root, name)
-        if not path.is_file():
-            continue  # deleted, or a submodule
-        seen = path.stat()
-        if seen.st_size > LARGEST:
-            raise _unshipped(
-                root, f"`{name}` has {seen.st_size >> 20} MiB, more than {LARGEST >> 20}"
-            )
-        yield Parcel(name, 0o700 if seen.st_mode & 0o100 else 0o600, path.read_bytes())
+    listed = travel.members(root, shell)
+    for member in listed:
+        if member.size > LARGEST:
+            size = f"{member.size >> 20} MiB, more than {LARGEST >> 20}"
+            raise _unshipped(root, f"`{travel.show(member.name)}` has {size}")
+    return listed
+
+
+def _parcels(root: str, listed: tuple[travel.Member, ...]) -> Iterator[Parcel]:
+    for member in listed:
+        path, mode = Path(root, member.name), 0o700 if member.executable else 0o600
+        try:
+            if member.kind == "link":
+                yield Parcel(member.name, 0o700, os.fsencode(path.readlink()), link=True)
+            elif member.kind == "file":
+                yield Parcel(member.name, mode, path.read_bytes())
+        except OSError as error:
+            raise travel.unreadable(member.name, error.strerror or str(error)) from None
 
 
 def _unshipped(root: str, why: str) -> ClusterError:
