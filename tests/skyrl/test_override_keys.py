@@ -36,6 +36,50 @@ def test_an_unknown_plain_override_is_the_recipes_warning(judged: Judged):
     assert (typed.level, typed.code) == ("warning", "skyrl.key-unknown")
 
 
+@pytest.mark.parametrize("text", ["nope=1", "nope={a: 1}", "foo.bar=1", "nope=null"])
+def test_an_unknown_section_is_a_warning(judged: Judged, text: str):
+    """A key at the top level that nothing is near to is said like any other unknown key."""
+    for recipe in ("", "entrypoint: rlaunch.smoke"):
+        (finding,) = judged(recipe, overrides=[text])
+        assert (finding.level, finding.code) == ("warning", "skyrl.key-unknown")
+        assert finding.place == f"--skyrl_override {text}"
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "code"),
+    [
+        ("trainer.max_stps=3", "error", "skyrl.key-typo"),
+        ("smoke.fail_at_stp=3", "error", "skyrl.key-typo"),
+        ("smoke.nope=3", "warning", "skyrl.key-unknown"),
+        ("generator.foo=3", "warning", "skyrl.key-unknown"),
+    ],
+)
+def test_the_toy_trainers_keys_are_compared_too(judged: Judged, text: str, level: str, code: str):
+    """The toy ignores what it does not know, so a typo would be lost: it is said as SkyRL's is."""
+    (finding,) = judged("entrypoint: rlaunch.smoke", overrides=[text])
+    assert (finding.level, finding.code) == (level, code)
+    section, _, key = text.partition("=")[0].partition(".")
+    (written,) = judged(f"entrypoint: rlaunch.smoke\n{section}: {{{key}: 3}}")
+    assert (written.level, written.code) == (level, code)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["smoke.step_seconds=1", "smoke=null", "trainer=null", "trainer.max_steps=3", "++nope=1"],
+)
+def test_what_the_toy_knows_is_not_said(judged: Judged, text: str):
+    """Its own keys, the trainer's, whole sections, and what `++` adds."""
+    assert judged("entrypoint: rlaunch.smoke", overrides=[text]) == ()
+
+
+def test_a_configuration_group_may_be_chosen_anew(judged: Judged):
+    """An override of a group that the recipe chooses is no unknown key."""
+    recipe = "config_groups: {skyrl_gym_config: one}"
+    assert judged(recipe, overrides=["skyrl_gym_config=two"]) == ()
+    (finding,) = judged("", overrides=["skyrl_gym_config=two"])
+    assert finding.code == "skyrl.key-unknown"
+
+
 def test_a_key_in_both_is_told_once(judged: Judged):
     """The override wins, so the finding points at it, and there is one."""
     found = judged("generator: {foo: {bar: 3}}", overrides=["generator.foo.bar=4"])

@@ -2,7 +2,7 @@
 
 `BASE` was read from `skyrl_train/config/` of skyrl-train 0.3.1 (PyPI), and a test compares the two.
 `MARIN` has the keys that MarinSkyRL adds, each with its source. A key in neither is a warning, or an
-error where it is nearly a known one.
+error where it is nearly a known one. Over 300 lines: most of them are the tables.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import cache
 from rlaunch.codes import rule
 from rlaunch.skyrl.case import Case, Fault
 from rlaunch.skyrl.emit import OPEN, SECTIONS, leaves
+from rlaunch.skyrl.tree import look
 
 BASE: Mapping[str, str] = {
     "data": "train_data val_data",
@@ -184,10 +185,19 @@ def known() -> frozenset[str]:
     return base() | added().keys()
 
 
+@cache
+def toys() -> frozenset[str]:
+    """Return the keys that only the toy trainer has."""
+    from rlaunch.smoke.settings import KEYS
+
+    return frozenset(key.key for key in KEYS if key.key.startswith(_TOYS))
+
+
 def near(key: str) -> str:
     """Return the known key that `key` is nearly, or nothing."""
     parent, _, name = key.rpartition(".")
-    siblings = [other.rpartition(".")[2] for other in known() if other.rpartition(".")[0] == parent]
+    table = toys() if key.startswith(_TOYS) else known()
+    siblings = [other.rpartition(".")[2] for other in table if other.rpartition(".")[0] == parent]
     if siblings:
         found = get_close_matches(name, siblings, 1, 0.88)
         return f"{parent}.{found[0]}" if found else ""
@@ -207,10 +217,15 @@ def _parents() -> frozenset[str]:
 
 _PLAIN = frozenset(section.recipe for section in SECTIONS if not section.prefix)
 _OTHERS = frozenset(section.hydra for section in SECTIONS if section.prefix) | {"hydra"}
+_LAUNCHERS = frozenset({"terminal_bench", "container", "extra_env", "config_groups"})
+"""Sections of recipes only, of which a rule of their own speaks."""
+_TOYS = "smoke."
 
 
 def _strange(key: str) -> bool:
     """Tell whether a key that goes out plain stands in no table, and no rule of its own has it."""
+    if key.startswith(_TOYS):
+        return key not in toys()
     if key in known() or "sampling_params." in key:
         return False
     return key not in _PLAIN and not any(part in key for part in OPEN)
@@ -218,30 +233,28 @@ def _strange(key: str) -> bool:
 
 def _unknown(case: Case) -> Iterator[tuple[str, str]]:
     """Yield the keys that go out plain and stand in no table, each with its near miss."""
-    if case.toy:
-        return
+    heads = _PLAIN | {"smoke"} if case.toy else _PLAIN
     written = (key for key, value in case.leaves if value is not None)
-    told = [key for key in written if key.partition(".")[0] in _PLAIN and _strange(key)]
+    told = [key for key in written if key.partition(".")[0] in heads and _strange(key)]
     yield from ((key, near(key)) for key in dict.fromkeys((*told, *_overridden(case))))
 
 
 def _overridden(case: Case) -> Iterator[str]:
     """Yield the strange keys of plain overrides; Hydra refuses them as it does a recipe's."""
     added = {one.key for one in case.overrides if one.prefix in ("+", "++")}
+    groups = look(case.run.recipe.body, "config_groups") or ()
+    open_to = (_OTHERS | _LAUNCHERS).union(groups) - ({"smoke"} if case.toy else set())
     for override in case.overrides:
         if override.prefix or not _is_key(override.key) or override.key in added:
             continue
-        head = override.key.partition(".")[0]
-        for key, _ in leaves(override.value, override.key):
-            if key in _parents() or not _strange(key):
-                continue
-            if head in _PLAIN or (head not in _OTHERS and near(key)):
-                yield key
+        if override.key.partition(".")[0] not in open_to:
+            found = (key for key, _ in leaves(override.value, override.key))
+            yield from (key for key in found if key not in _parents() | _OTHERS and _strange(key))
 
 
 def _is_key(name: str) -> bool:
-    """True for a dotted key; a configuration group is none."""
-    return "." in name and "/" not in name and "@" not in name
+    """True for a key; a configuration group with a package or below another one is none."""
+    return "/" not in name and "@" not in name
 
 
 @rule("skyrl.key-typo", waivable=True)
@@ -262,11 +275,13 @@ def keys_are_spelt_right(case: Case) -> Iterator[Fault]:
 def keys_are_known(case: Case) -> Iterator[Fault]:
     """A key that stands in no table of the trainer's keys.
 
-    Newer trainers have keys that rlaunch has not heard of; older ones refuse them.
+    Newer trainers have keys that rlaunch has not heard of; older ones refuse them. The toy trainer takes
+    any key and reads those that it knows.
     """
     for key, other in _unknown(case):
         if not other:
             hint = "if the trainer refuses it, `--skyrl_override ++KEY=VALUE` adds it"
+            hint = "leave it out: the toy trainer reads no such key" if case.toy else hint
             yield Fault(key, f"`{key}` is in no table of the trainer's keys", hint)
 
 
@@ -277,7 +292,7 @@ def added_keys_are_meant(case: Case) -> Iterator[Fault]:
     Hydra adds it without a word, and nothing reads it: the key that was meant keeps its value.
     """
     for override in case.overrides:
-        if override.prefix not in ("+", "++") or case.toy or not _is_key(override.key):
+        if override.prefix not in ("+", "++") or not _is_key(override.key):
             continue
         if override.key.partition(".")[0] in _PLAIN and _strange(override.key):
             other = near(override.key)

@@ -29,6 +29,7 @@ TOY: tuple[Rule, ...] = (
     training_rules.resume_stays_in_the_run,
     *place_rules.RULES,
     *override_rules.RULES,
+    *base_keys.RULES,
 )
 """Rules that mean something for the toy trainer: it has no model, no engines and no logger."""
 
