@@ -66,9 +66,10 @@ def test_ahead_elsewhere(clone: Path) -> None:
 
 
 def test_nothing_to_compare(clone: Path, tmp_path: Path) -> None:
-    """No checkout, an unknown image or an unknown commit: nothing is claimed."""
+    """An unknown image or an unknown commit: nothing is claimed. A missing checkout is told as one."""
     baked = head(clone)
-    assert checkout.compare(profile(tmp_path / "absent", baked), IMAGE, Shell()) == {}
+    missing = checkout.compare(profile(tmp_path / "absent", baked), IMAGE, Shell())
+    assert (missing["path"], missing["absent"]) == (str(tmp_path / "absent"), True)
     assert checkout.compare(profile(clone, baked), "ghcr.io/x/y@sha256:" + "2" * 64, Shell()) == {}
     assert checkout.compare(profile(clone, ""), IMAGE, Shell()) == {}
     assert checkout.compare(profile(clone, baked), None, Shell()) == {}

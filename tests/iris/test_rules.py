@@ -111,9 +111,11 @@ def test_reference_without_a_place(make: Maker) -> None:
 
 
 def test_comparison_that_failed(make: Maker) -> None:
-    """A checkout that could not be compared is a warning with the reason."""
+    """A checkout that could not be compared is a warning with the reason; none at all is a note."""
     found = make.check(make.run(), observed=seen(skyrl={**BAKED, "problem": "no commit"}))
     assert found["iris.skyrl-unseen"].level == "warning"
+    none = {"path": "/m", "problem": "there is no such directory", "absent": True}
+    assert make.check(make.run(), observed=seen(skyrl=none))["iris.skyrl-unseen"].level == "note"
 
 
 @pytest.mark.parametrize(

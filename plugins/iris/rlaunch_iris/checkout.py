@@ -24,12 +24,14 @@ def compare(profile: Mapping[str, Any], image: str | None, shell: Shell) -> dict
     """Compare the checkout with the image. Empty where there is nothing to compare; else plain data:
 
     `path`, `head`, `baked`, `ahead` (commits of HEAD that the image lacks), `changed` (files in use that
-    differ, at most eight), `changed_count`; or `path` and `problem`.
+    differ, at most eight), `changed_count`; or `path` and `problem`, with `absent` where no checkout is.
     """
     baked = str((image_of(profile, image) or {}).get("skyrl") or "")
     path = str(Path(str(profile["skyrl_checkout"])).expanduser())
-    if not baked or not profile["skyrl_checkout"] or not Path(path).is_dir():
+    if not baked or not profile["skyrl_checkout"]:
         return {}
+    if not Path(path).is_dir():
+        return {"path": path, "problem": "there is no such directory", "absent": True}
     git = ["git", "-C", path]
     head = shell.run([*git, "rev-parse", "HEAD"], timeout=4)
     if head.code != 0:

@@ -136,11 +136,13 @@ def image_is_current(run: Run, plan: Plan) -> Iterable[Finding]:
 def checkout_was_compared(run: Run, plan: Plan) -> Iterable[Finding]:
     """Your MarinSkyRL could not be compared with the image's.
 
-    The message says why; the check against stale code was left out.
+    The message says why; the check against stale code was left out. Who has no checkout at all is told in a
+    note.
     """
     seen = plan.observed.facts.get("skyrl") or {}
     if seen.get("problem") and not run.skyrl_ref:
-        yield warning(
+        yield Finding(
+            "note" if seen.get("absent") else "warning",
             "iris.skyrl-unseen", f"`{seen['path']}` could not be compared with the image: {seen['problem']}",
             "skyrl_checkout", "`--set skyrl_checkout=DIR` names your MarinSkyRL; empty: do not compare",
         )  # fmt: skip
