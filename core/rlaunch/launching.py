@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rlaunch import needs, recipes, resumption
+from rlaunch import naming, needs, recipes, resumption
 from rlaunch.choose import Chosen, choose, reopen
 from rlaunch.errors import ClusterError, RlaunchError
 from rlaunch.model import (
@@ -18,7 +18,6 @@ from rlaunch.model import (
     Request,
     Run,
     RunFacts,
-    State,
 )
 from rlaunch.resolve import resolve
 
@@ -42,6 +41,12 @@ class Prepared(NamedTuple):
     def refused(self) -> bool:
         """True where an error is among the findings, or there is no plan."""
         return self.plan is None or any(f.level == "error" for f in self.findings)
+
+    def also(self, findings: Iterable[Finding]) -> Prepared:
+        """Return it with more findings, in the plan too."""
+        kept = tidy((*self.findings, *findings))
+        plan = self.plan._replace(findings=kept) if self.plan else None
+        return self._replace(plan=plan, findings=kept)
 
 
 def prepare(world: World, request: Request) -> Prepared:
@@ -195,7 +200,7 @@ def submit(
     findings = list(_stale(world, plan)) if from_file else []
     findings += waive(chosen.plugins.check(run, plan), run.allow, chosen)
     runs = world.open_runs()
-    findings += _taken(world, plan, if_exists, new_series)
+    findings += naming.refusals(world, run, if_exists=if_exists, new_series=new_series)
     _stop_on_error(world, findings)
     world.report("preflight")
     from rlaunch.cluster import PreflightQuery
@@ -254,37 +259,3 @@ def _stale(world: World, plan: Plan) -> Iterable[Finding]:
                 "error", "plan.artifact-changed", f"`{artifact.path}` is not the one that was planned",
                 artifact.path, "make the plan again with `rlaunch plan`",
             )  # fmt: skip
-
-
-def _taken(world: World, plan: Plan, if_exists: str, new_series: bool) -> Iterable[Finding]:
-    """Say whether the run id or the name is in use, by the run record and the cluster's own word."""
-    run = plan.run
-    runs = world.open_runs()
-    if runs.find(run.id) is not None:
-        yield Finding(
-            "error", "plan.submitted", f"the run `{run.id}` was submitted before", "",
-            "make a new plan; a run id is used once",
-        )  # fmt: skip
-        return
-    row = runs.find(run.name)
-    if row is None:
-        return
-    from rlaunch.watching import find, status
-
-    job = find(world, row.run_id)
-    state = State(row.state) if row.state else status(world, [job])[job.ref].state
-    if not state.ended:
-        yield Finding(
-            "error", "run.live", f"a run named `{run.name}` is {state}", "--job-name",
-            f"choose another name, or `rlaunch stop {run.name}` first",
-        )  # fmt: skip
-    elif if_exists != "new":
-        yield Finding(
-            "error", "run.taken", f"a run named `{run.name}` has been: {state}", "--job-name",
-            "choose another name, or `--if-exists new` to use it again",
-        )  # fmt: skip
-    elif row.identity != run.identity and not new_series:
-        yield Finding(
-            "error", "run.series", f"`{run.name}` was another experiment: its science differs", "--job-name",
-            "choose another name, or `--new-series` if the change is meant",
-        )  # fmt: skip

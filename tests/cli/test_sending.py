@@ -129,6 +129,27 @@ def test_a_live_runs_name_is_refused(rl: Rl, scripted: Any, launch: Launch):
     assert len(scripted.asked) == 1
 
 
+@pytest.mark.parametrize("shown", [("--dry-run",), ("--dry-run", "--json"), ("plan",)])
+def test_a_name_that_is_taken_is_said_without_sending(
+    rl: Rl, scripted: Any, launch: Launch, shown: tuple[str, ...], tmp_path: Path
+):
+    """A dry run and `rlaunch plan` refuse what the launch would refuse, and no such plan is written."""
+    scripted.states(RUN)
+    named = (*launch, "--job-name", "mine")
+    assert rl(*named, "--no-wait").code == 0
+    words = (*shown, *named) if shown == ("plan",) else (*named, *shown)
+    said = rl(*words)
+    assert said.code == 3
+    assert "error[run.live]: a run named `mine` has no recorded end: `mine-" in said.err
+    if "--json" in shown:
+        assert "run.live" in [f["code"] for f in said.document["findings"]]
+    if shown == ("plan",):
+        assert rl(*words, "-o", str(tmp_path / "p.json")).code == 3
+        assert not (tmp_path / "p.json").exists()
+    assert rl(*words, "--if-exists", "new").code == 0
+    assert len(scripted.asked) == 1
+
+
 def test_a_record_that_cannot_be_used_never_stops_a_launch(
     rl: Rl, scripted: Any, launch: Launch, home: Path
 ):

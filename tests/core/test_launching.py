@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.core.scripted import Scripted, install, make_world, transient, write_recipe
 
-from rlaunch import flow
+from rlaunch import flow, naming
 from rlaunch.documents import plan_from_json, plan_to_json
 from rlaunch.errors import RlaunchError
 from rlaunch.model import Finding, Plan, Request, State, Status
@@ -195,6 +195,31 @@ def test_names_of_live_and_ended_runs(events: list[Any], tmp_path: Path):
     assert refusal(second, other, if_exists="new") == ["run.series"]
     flow.submit(second, other, if_exists="new", new_series=True)
     assert len(Scripted.submitted) == 1
+
+
+def test_a_dry_run_says_what_submit_would_say_of_the_name(events: list[Any], tmp_path: Path):
+    """Live, ended and of another science: the record alone is asked, never the cluster."""
+    first = make_world(tmp_path)
+    plan = planned(tmp_path, first)
+
+    def said(**how: Any) -> list[tuple[str, str]]:
+        usual = {"if_exists": "fail", "new_series": False}
+        second = make_world(tmp_path, "89abcdef")
+        run = planned(tmp_path, second, **how.pop("asked", {})).run
+        return [(f.level, f.code) for f in naming.forecast(second, run, **{**usual, **how})]
+
+    assert said() == []
+    assert not (tmp_path / "state").exists()
+    ref = flow.submit(first, plan)
+    assert said() == [("error", "run.live")]
+    assert said(if_exists="new") == [("warning", "run.live")]
+    first.open_runs().ended(ref.run_id, "FAILED", 1, first.clock.now())
+    assert said() == [("error", "run.taken")]
+    assert said(if_exists="new") == []
+    other = {"model_path": "other/model"}
+    assert said(if_exists="new", asked=other) == [("error", "run.series")]
+    assert said(if_exists="new", new_series=True, asked=other) == []
+    assert Scripted.asked == []
 
 
 def test_a_stale_plan_file_is_refused(events: list[Any], tmp_path: Path):

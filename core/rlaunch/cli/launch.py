@@ -28,7 +28,7 @@ def command(
 
     voice = Voice(json=json)
     asked = request(plan, spelling(ctx))
-    world, prepared = prepare(voice, plan, asked)
+    world, prepared = prepare(voice, plan, asked, only_shown=dry_run)
     if dry_run or prepared.refused or prepared.plan is None:
         return show(voice, prepared)
     from rlaunch.cli.sending import send_and_wait

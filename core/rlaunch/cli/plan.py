@@ -26,7 +26,7 @@ def command(
     from rlaunch.cli.speak import Voice
 
     voice = Voice(json=json)
-    _, prepared = prepare(voice, plan, request(plan, spelling(ctx)))
+    _, prepared = prepare(voice, plan, request(plan, spelling(ctx)), only_shown=True)
     code = show(voice, prepared) if output is None or json or prepared.plan is None else 0
     if output is None or prepared.plan is None:
         return code

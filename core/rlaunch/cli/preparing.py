@@ -12,15 +12,26 @@ if TYPE_CHECKING:
     from rlaunch.world import World
 
 
-def prepare(voice: Voice, flags: PlanFlags, asked: Request) -> tuple[World, Prepared]:
-    """Read this machine and take the request as far as it goes without sending anything."""
+def prepare(
+    voice: Voice, flags: PlanFlags, asked: Request, *, only_shown: bool
+) -> tuple[World, Prepared]:
+    """Read this machine and take the request as far as it goes without sending anything.
+
+    What is `only_shown` also says what submit would say of the run's name.
+    """
     from rlaunch import flow
     from rlaunch.cli.opening import world_for
 
     world = world_for(voice, workspace=flags.workspace, secrets_env=flags.secrets_env)
     if not asked.cluster:
         asked = asked._replace(cluster=str(world.user.get("cluster", "")))
-    return world, flow.prepare(world, asked)
+    prepared = flow.prepare(world, asked)
+    if only_shown and prepared.plan is not None:
+        from rlaunch import naming
+
+        run, reuse, series = prepared.plan.run, flags.if_exists, flags.new_series
+        prepared = prepared.also(naming.forecast(world, run, if_exists=reuse, new_series=series))
+    return world, prepared
 
 
 def show(voice: Voice, prepared: Prepared) -> int:
