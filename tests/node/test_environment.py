@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlaunch.node.environment import OF_ANOTHER_RAY, add_ray, build_environment, read_env_file
+from rlaunch.node.environment import (
+    GLOO,
+    OF_ANOTHER_RAY,
+    add_gloo,
+    add_ray,
+    build_environment,
+    find_interface,
+    read_env_file,
+)
 from rlaunch.node.flags import parse_agent_flags
 from rlaunch.node.reasons import Ending
 
@@ -81,3 +89,14 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
     """A file that is not there is a mistake in the flags."""
     with pytest.raises(Ending, match="bad-flags"):
         read_env_file(str(tmp_path / "none"))
+
+
+def test_gloo_is_told_the_interface_of_the_node() -> None:
+    """With several nodes Ray gets the interface that has the node's address; what the job says stays."""
+    flags = parse_agent_flags([*NEEDED, "--", "python"])._replace(node_ip="127.0.0.1", nodes=2)
+    assert find_interface("127.0.0.1") == "lo"
+    assert add_gloo({"A": "b"}, flags) == {"A": "b", GLOO: "lo"}
+    assert add_gloo({GLOO: "ib0"}, flags) == {GLOO: "ib0"}
+    assert add_gloo({}, flags._replace(nodes=1)) == {}
+    assert add_gloo({}, flags._replace(node_ip="192.0.2.1")) == {}
+    assert add_gloo({}, flags._replace(node_ip="::1")) == {}

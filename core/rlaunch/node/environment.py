@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import socket
+import struct
 from collections.abc import Mapping
 
 from .flags import Flags
@@ -97,3 +101,31 @@ def add_ray(env: Mapping[str, str], *, auth: str, token: str, address: str = "")
     if address:
         whole["RAY_ADDRESS"] = address
     return whole
+
+
+GLOO = "GLOO_SOCKET_IFNAME"
+SIOCGIFADDR = 0x8915
+"""Linux's request for an interface's IPv4 address (`linux/sockios.h`)."""
+
+
+def add_gloo(env: Mapping[str, str], flags: Flags) -> dict[str, str]:
+    """Return Ray's environment of this node with Gloo's interface: the one that has the node's address.
+
+    Gloo goes by the host's name otherwise, and takes no list of exclusions as NCCL does. It is for Ray's
+    processes, not for the driver: a trainer ships its own variables to all nodes, where the name differs.
+    What the job sets itself stays.
+    """
+    name = "" if flags.nodes == 1 or GLOO in env else find_interface(flags.node_ip)
+    return {**env, GLOO: name} if name else dict(env)
+
+
+def find_interface(address: str) -> str:
+    """Return the interface that has an IPv4 address; empty where none has it or nobody can say."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+        for _, name in socket.if_nameindex():
+            request = struct.pack("16s240x", os.fsencode(name)[:15])
+            with contextlib.suppress(OSError):  # an interface without an address
+                answer = fcntl.ioctl(asker, SIOCGIFADDR, request)
+                if socket.inet_ntoa(answer[20:24]) == address:
+                    return name
+    return ""

@@ -11,7 +11,7 @@ from . import reasons
 from .agent import Agent, terminate
 from .children import Child
 from .desk import Desk
-from .environment import add_ray
+from .environment import add_gloo, add_ray
 from .limits import plan_memory, read_cgroup_limit, read_host_memory, read_shm_room
 from .loop import back_off
 from .ports import claim_ports
@@ -58,7 +58,7 @@ class HeadRole:
         agent.enter("rendezvous")
         began = time.monotonic()
         env = add_ray(agent.env, auth=agent.flags.ray_auth, token=self.token)
-        self._start_ray(env)
+        self._start_ray(add_gloo(env, agent.flags))
         self._wait_for_nodes(desk, env, began)
         self._run_driver(desk)
 

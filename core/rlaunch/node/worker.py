@@ -8,7 +8,7 @@ from typing import Any
 
 from . import reasons
 from .agent import Agent
-from .environment import add_ray
+from .environment import add_gloo, add_ray
 from .limits import plan_memory, read_cgroup_limit, read_host_memory, read_shm_room
 from .link import Link
 from .lookout import Lookout
@@ -165,7 +165,8 @@ class WorkerRole:
             client=False,
         )
         agent.log.say(f"Starting Ray WORKER: {shlex.join(argv)}")
-        agent.start_ray(argv, add_ray(agent.env, auth=head.ray_auth, token=head.token))
+        env = add_ray(agent.env, auth=head.ray_auth, token=head.token)
+        agent.start_ray(argv, add_gloo(env, flags))
         if not agent.loop.until(lambda: agent.ray_started, flags.join_timeout):
             text = f"Ray did not start on this node within {flags.join_timeout:g} s"
             raise Ending(fail(reasons.RAY_FAILED, text))

@@ -62,6 +62,8 @@ def test_smoke(
     for process, seen in dumps.items():
         assert {k: seen.get(k) for k in TABLE} == TABLE, process
         assert seen["VLLM_HOST_IP"].startswith("198.18.77."), process
+        gloo = "ib0" if nodes > 1 and process != "driver" else None
+        assert seen.get("GLOO_SOCKET_IFNAME") == gloo, process
     run = slurm.run_dir(name)
     assert (run / "checkpoints" / "latest_ckpt_global_step.txt").read_text().strip() == "12"
     assert not (run / "secrets.json").exists()
