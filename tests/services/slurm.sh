@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # A SLURM cluster on this one machine, for tests: real daemons, pretended nodes and GPUs. Needs root.
 #
-#   slurm.sh up | down | wipe | env | nodecrash NODE | nodestart NODE | ctldown | ctlup
+#   slurm.sh up | down | wipe | env | nodecrash NODE | nodestart NODE | ctldown | ctlup | memory on|off
 #
 # Each node is a slurmd in a network and UTS namespace of its own (198.18.77.11 and up on a bridge), so that the
 # same ports can be used on all of them, as on real nodes. GPUs are /dev/null under other names. Accounting is a
 # private MariaDB and slurmdbd. `up` is idempotent; `down` ends only what it started, by pid files and by the
-# configuration that the processes carry.
+# configuration that the processes carry. `memory on` holds jobs to the memory they asked for, by cgroups: for jobs of
+# one node, since the pretended nodes share the host's cgroups. It asks for nodes without jobs.
 set -euo pipefail
 unset SLURM_CONF SQUEUE_FORMAT SACCT_FORMAT
 BASE=${RLAUNCH_SLURM_BASE:-/var/tmp/rlaunch-tests-$(id -u)/slurm} # munged runs as another user: it must get through every directory above
@@ -15,11 +16,12 @@ GPUS=4
 CPUS=${RLAUNCH_SLURM_CPUS:-8}
 PORT=${RLAUNCH_SLURM_PORT:-16840} # controller; +1 slurmdbd, +2 MariaDB, +10 and up the nodes
 NET=198.18.77
+OUTSIDE=198.18.78.1
 BRIDGE=br-rlslurm
 SPACE=rlslurm # namespaces are $SPACE-n1 …
 ETC=$BASE/etc RUN=$BASE/run LOG=$BASE/log
 export SLURM_CONF=$ETC/slurm.conf
-PACKAGES="slurmctld slurmd slurm-client munge slurmdbd slurm-wlm-mysql-plugin mariadb-server-core mariadb-client-core iproute2"
+PACKAGES="slurmctld slurmd slurm-client munge slurmdbd slurm-wlm-mysql-plugin mariadb-server-core mariadb-client-core iproute2 proxychains4"
 
 die() { echo "slurm.sh: $*" >&2; exit 1; }
 alive() { local pid; [[ -s $1 ]] && pid=$(<"$1") && kill -0 "$pid" 2>/dev/null; }
@@ -52,6 +54,7 @@ network() {
     ip addr add "$NET.1/24" dev "$BRIDGE"
     ip link set "$BRIDGE" up
   }
+  ip addr replace "$OUTSIDE/32" dev "$BRIDGE" # an address that no node is attached to
   local i space
   for ((i = 1; i <= NODES; i++)); do
     space=$SPACE-n$i
@@ -258,6 +261,23 @@ down() {
   done
   ip link del "$BRIDGE" 2>/dev/null || true
 }
+memory() { # on|off: slurmd reads these when it starts, the controller only compares
+  local plugin=none ram=no i
+  if [[ $1 == on ]]; then plugin=cgroup ram=yes; fi
+  [[ -d /sys/fs/cgroup/memory ]] || die "there is no memory controller of cgroups v1"
+  sed -i "s|^TaskPlugin=.*|TaskPlugin=task/$plugin|" "$SLURM_CONF"
+  sed -i '/^Constrain/d' "$ETC/cgroup.conf"
+  echo "ConstrainRAMSpace=$ram" >>"$ETC/cgroup.conf"
+  scontrol reconfigure
+  for ((i = 1; i <= NODES; i++)); do
+    end "$RUN/slurmd.n$i.pid"
+    if [[ $1 == off ]]; then # slurmd leaves its cgroup behind
+      find "/sys/fs/cgroup/memory/slurm_n$i" -depth -type d -exec rmdir {} \; 2>/dev/null || true
+    fi
+    start_node "n$i"
+  done
+  until_ok 30 all_idle || { sinfo -N -l; die "the nodes are not idle"; }
+}
 case "${1:-up}" in
   up) up ;;
   down) [[ ! -d $BASE ]] || down ;;
@@ -267,5 +287,6 @@ case "${1:-up}" in
   nodestart) start_node "$2" ;;
   ctldown) end "$RUN/slurmctld.pid" ;;
   ctlup) start_controller ;;
-  *) die "usage: slurm.sh up | down | wipe | env | nodecrash NODE | nodestart NODE | ctldown | ctlup" ;;
+  memory) memory "$2" ;;
+  *) die "usage: slurm.sh up | down | wipe | env | nodecrash NODE | nodestart NODE | ctldown | ctlup | memory on|off" ;;
 esac
