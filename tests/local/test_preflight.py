@@ -175,6 +175,47 @@ def test_a_file_where_a_directory_should_be(lab: Any, tmp_path: Path) -> None:
     assert found[0].place == "run_dir"
 
 
+def resuming(lab: Any, path: str, *, by: str = "--resume") -> list[Finding]:
+    """What preflight says of a run that goes on from a path, by the flag or by an argument alone."""
+    words = ("trainer.resume_mode=from_path", f"++trainer.resume_path='{path}'")
+    run = lab.run(resume=path if by == "--resume" else "never")
+    return preflight(lab, lab.plan(run, TOY._replace(argv=(*TOY.argv, *words))))
+
+
+@pytest.mark.parametrize("by", ["--resume", "trainer.resume_path"])
+def test_a_checkpoint_to_go_on_from_must_be_there(lab: Any, tmp_path: Path, by: str) -> None:
+    """A path that is missing, a file, relative, or no checkpoint is an error with the newest one near it."""
+    folder = tmp_path / "check points"
+    step = folder / "global_step_8"
+    (step / "policy").mkdir(parents=True)
+    (folder / "global_step_12" / "policy").mkdir(parents=True)
+    (folder / "a file").touch()
+    assert resuming(lab, str(step), by=by) == []
+    assert resuming(lab, "s3://bucket/global_step_8", by=by) == []
+    near = f"the newest one there: `--resume {folder}/global_step_12`"
+    for path, what, hint in (
+        (folder / "global_step_9", "does not exist on this machine", near),
+        (folder / "a file", "is no directory", near),
+        (folder, "there is no checkpoint in", near),
+        (step / "policy", "there is no checkpoint in", "the path of a directory `global_step_N`"),
+        ("checkpoints/global_step_8", "where the driver starts", "give its absolute path"),
+    ):
+        (found,) = resuming(lab, str(path), by=by)
+        assert (found.code, found.place) == ("local.no-checkpoint", by)
+        assert what in found.message
+        assert hint in found.hint
+
+
+def test_a_checkpoint_of_another_trainer(lab: Any, tmp_path: Path) -> None:
+    """Of a trainer that rlaunch does not know only the place is looked at."""
+    run = lab.run(resume=str(tmp_path / "theirs"))
+    assert codes(preflight(lab, lab.plan(run, TOY))) == ["local.no-checkpoint"]
+    (tmp_path / "theirs").mkdir()
+    assert codes(preflight(lab, lab.plan(run, TOY))) == ["local.no-checkpoint"]
+    (tmp_path / "theirs" / "anything").touch()
+    assert preflight(lab, lab.plan(run, TOY)) == []
+
+
 def test_a_run_directory_that_is_taken(lab: Any) -> None:
     """A run directory with something in it is an error."""
     run = lab.run()

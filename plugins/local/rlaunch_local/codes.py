@@ -56,6 +56,12 @@ CODES: tuple[Code, ...] = (
         level="warning",
     ),
     Code(
+        "local.no-checkpoint",
+        "The run is to go on from a checkpoint that is not on this machine.\n\n`--resume` takes the absolute "
+        "path of one directory `global_step_N`, as the trainer wrote it; `--resume auto` looks for the "
+        "newest one of the same name.",
+    ),
+    Code(
         "local.run-exists",
         "The run directory holds a run already.\n\nA run id is used once: a second run in the same "
         "directory would read the first one's files.",
