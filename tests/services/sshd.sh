@@ -3,11 +3,13 @@
 #
 #   sshd.sh up DIR [NAME=VALUE…]    prints the ssh configuration to use, with a host `login`; variables for its sessions
 #   sshd.sh down DIR
+# RLAUNCH_SSHD_ADDRESS is another address of this machine to listen at.
 set -euo pipefail
 what=${1:?up or down} base=${2:?a directory}
 shift 2
+address=${RLAUNCH_SSHD_ADDRESS:-127.0.0.1}
 alive() { [[ -s $base/sshd.pid ]] && kill -0 "$(<"$base/sshd.pid")" 2>/dev/null; }
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+free_port() { python3 -c 'import socket, sys; s = socket.socket(); s.bind((sys.argv[1], 0)); print(s.getsockname()[1])' "$address"; }
 case $what in
   up)
     if [[ ! -x /usr/sbin/sshd ]]; then
@@ -21,10 +23,10 @@ case $what in
     [[ -s $base/id ]] || ssh-keygen -q -t ed25519 -N '' -f "$base/id"
     cp "$base/id.pub" "$base/authorized"
     port=$(free_port)
-    echo "[127.0.0.1]:$port $(cut -d' ' -f1,2 "$base/host.pub")" >"$base/known_hosts"
+    echo "[$address]:$port $(cut -d' ' -f1,2 "$base/host.pub")" >"$base/known_hosts"
     cat >"$base/sshd_config" <<C
 Port $port
-ListenAddress 127.0.0.1
+ListenAddress $address
 HostKey $base/host
 PidFile $base/sshd.pid
 AuthorizedKeysFile $base/authorized
@@ -39,7 +41,7 @@ C
     if (($#)); then echo "SetEnv $*" >>"$base/sshd_config"; fi
     cat >"$base/ssh_config" <<C
 Host login
-  HostName 127.0.0.1
+  HostName $address
   Port $port
   User $(id -un)
   IdentityFile $base/id

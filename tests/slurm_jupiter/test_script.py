@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -355,6 +356,15 @@ def test_requeue_instead_of_a_chain(batch: Callable[..., Batch]) -> None:
     assert len(job.called("scontrol")) == 1
 
 
+def test_a_rank_that_refused_names_the_failure(batch: Callable[..., Batch]) -> None:
+    """Where rank 0 never came to an outcome, the reason is that of the first rank that has one."""
+    job = batch()
+    record = json.dumps({"rank": 0, "reason": "tunnel-dead", "detail": "x"})
+    job.step(f"mkdir -p rendezvous/ranks/1; echo '{record}' >rendezvous/ranks/1/0.json; exit 84")
+    code, out = job.run()
+    assert (code, job.end(1)) == (84, "failed tunnel-dead 84"), out
+
+
 def test_leftover_apptainer_variables_are_forgotten(batch: Callable[..., Batch]) -> None:
     """What a login shell exports for Apptainer would be run as shell text: it is gone, plain ones stay."""
     job = batch()
@@ -392,15 +402,29 @@ def test_a_tunnel_that_cannot_be_made(batch: Callable[..., Batch]) -> None:
     assert "Permission denied" in out
 
 
+def test_a_port_that_somebody_has(batch: Callable[..., Batch]) -> None:
+    """What listens at the tunnel's port already is not the tunnel: the job does not go out through it."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        tunnel = {"login": "nobody@127.0.0.1", "port": other.getsockname()[1]}
+        job = batch(tunnel=tunnel, interfaces=["l*"])
+        code, out = job.run()
+    assert (code, job.end(1)) == (84, "failed tunnel-failed 84"), out
+    assert f"something else listens at 127.0.0.1:{tunnel['port']}" in out
+
+
 def test_the_tunnel_is_handed_to_every_task(batch: Callable[..., Batch]) -> None:
     """The proxy's address goes to each task, which checks it; a wrapper gets a configuration."""
-    job = batch(tunnel={"proxy": "10.1.2.3:1080", "wrapper": ["env"]})
+    job = batch(
+        tunnel={"proxy": "10.1.2.3:1080", "wrapper": ["env"], "local": ["100.64.0.0/255.192.0.0"]}
+    )
     job.run()
     words = job.called("srun")
     assert words[-1] == "10.1.2.3:1080"
     config = Path(words[words.index("-f") + 1])
     assert "socks5 10.1.2.3 1080" in config.read_text()
     assert "localnet 10.0.0.0/255.0.0.0" in config.read_text()
+    assert "localnet 127.0.0.1/255.0.0.0" in config.read_text(), "what this node is attached to"
+    assert "localnet 100.64.0.0/255.192.0.0" in config.read_text(), "what the profile says"
 
 
 def test_one_srun_for_all_nodes(batch: Callable[..., Batch]) -> None:

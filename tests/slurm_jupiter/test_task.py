@@ -137,6 +137,13 @@ def test_a_dead_way_out_has_a_name(
         assert b"example.org" in one.heard[1], "the proxy resolves the name, not the node"
 
 
+def test_a_wrapper_that_does_not_wrap(proxy: Callable[..., Proxy]) -> None:
+    """What the driver will do is tried too: a plain connection that leads nowhere is `tunnel-dead`."""
+    probe = f"127.0.0.1:{proxy().port}"
+    with pytest.raises(task.Refusal, match=f"{probe} cannot be reached by a wrapped program"):
+        task.check_wrapper(probe, 0.1)
+
+
 def test_nobody_at_the_proxys_port(proxy: Callable[..., Proxy]) -> None:
     """Without a proxy at all the refusal names it."""
     one = proxy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -55,6 +56,13 @@ def strike(settings: Settings, step: int, environ: Mapping[str, str], request: R
         f"failing at step {step} of attempt {attempt}, as `smoke.fail_at_step` asked",
         settings.exit_code,
     )
+
+
+def dial(place: str) -> str:
+    """Connect to `HOST:PORT` and return what is said there first. Raises OSError."""
+    host, _, port = place.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        return connection.recv(200).decode("utf-8", "replace").strip()
 
 
 def eat(size: int) -> int:

@@ -60,6 +60,7 @@ class Settings(NamedTuple):
     eat_at_step: int | None
     eat_bytes: int
     eat_in: str
+    dial: str | None
 
 
 Check = Callable[[Any], Any]
@@ -202,6 +203,7 @@ KEYS: tuple[Key, ...] = (
     Key("smoke.eat_at_step", "eat_at_step", None, _whole(1, null=True)),
     Key("smoke.eat_bytes", "eat_bytes", 0, _whole(0)),
     Key("smoke.eat_in", "eat_in", "driver", _one_of("driver", "worker")),
+    Key("smoke.dial", "dial", None, _text(null=True)),
 )
 """Every key that is used. The `smoke.` ones inject faults and are for tests:
 
@@ -211,7 +213,8 @@ only in attempts whose number is below K (RLAUNCH_ATTEMPT; the local cluster cou
 many seconds. With `save_seconds` SIGTERM ends the step (and `hang_at_step`), then takes so long to
 write a checkpoint and exits with 143. `dump_env` is a directory: the driver writes its environment to
 `driver.json`, one rollout worker per node to `node-I.json`. At `eat_at_step` the driver, or with
-`eat_in=worker` a process of Ray's, takes `eat_bytes` of memory for a second.
+`eat_in=worker` a process of Ray's, takes `eat_bytes` of memory for a second. `dial=HOST:PORT`
+makes the driver connect there and print the line that it is told.
 """
 
 

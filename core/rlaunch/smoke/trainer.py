@@ -87,6 +87,8 @@ class Trainer:
             faults.dump_environment(settings.dump_env, "driver", os.environ)
             for number, environ in enumerate(gang.environments()):
                 faults.dump_environment(settings.dump_env, f"node-{number}", environ)
+        if settings.dial:
+            say(f"dialled {settings.dial}, which says: {faults.dial(settings.dial)}")
         say(f"InferenceEngineClient initialized with {len(gang.engines)} engines.")
         say("init policy/ref/critic models done")
         say(

@@ -40,7 +40,7 @@ ENDS: Mapping[str, tuple[str, str]] = {
     ),
     "tunnel-dead": (
         "the internet could not be reached through the tunnel",
-        "`rlaunch logs RUN` has what was tried; nothing ran without it",
+        "`rlaunch logs RUN` has what was tried; an image needs the wrapper's library in `binds`",
     ),
     "no-address": (
         "a node has none of the interfaces that the profile names",

@@ -95,29 +95,57 @@ say "begins on $SLURM_JOB_NODELIST"
   fail wrong-shape 83 "$SLURM_JOB_NUM_NODES nodes for $SLURM_NTASKS tasks"
 """
 
+NETWORKS = r"""networks="$(ip -4 -o addr show 2>/dev/null | awk '{ print $2, $4 }')" || true
+"""
+
 TUNNEL = r"""address=""
-for name in "${interfaces[@]}"; do
-  address="$(ip -4 -o addr show dev "$name" 2>/dev/null | awk '{ sub("/.*", "", $4); print $4 }')" || true
-  address="${address%%$'\n'*}"
-  [[ -z "$address" ]] || break
+for wanted in "${interfaces[@]}"; do
+  while read -r name network; do
+    # shellcheck disable=SC2053 # a pattern
+    if [[ -z "$address" && "$name" == $wanted ]]; then address="${network%/*}"; fi
+  done <<<"$networks"
 done
 [[ -n "$address" ]] || address="$(hostname -i | awk '{ print $1 }')"
 proxy="$address:$tunnel_port"
 tunnel_log="attempts/$attempt/tunnel.log"
-ssh -f -N -o BatchMode=yes -o ExitOnForwardFailure=yes -o ServerAliveInterval=30 -o ServerAliveCountMax=4 \
-  -o ConnectTimeout=20 -D "$proxy" "${tunnel[@]}" 2>"$tunnel_log" </dev/null >/dev/null ||
-  fail tunnel-failed 84 "$(tail -n 1 "$tunnel_log")"
+listens() { (exec 3<>"/dev/tcp/$address/$tunnel_port") 2>/dev/null; }
+if listens; then fail tunnel-failed 84 "something else listens at $proxy"; fi
+# A child, which ends with the job; deaf to SIGTERM, since a driver that saves may still need it.
+(
+  trap '' TERM
+  exec ssh -N -o BatchMode=yes -o ExitOnForwardFailure=yes -o ServerAliveInterval=30 \
+    -o ServerAliveCountMax=4 -o ConnectTimeout=20 -D "$proxy" "${tunnel[@]}"
+) 2>"$tunnel_log" </dev/null >/dev/null &
+tunnel_pid=$!
+trap 'kill -KILL "$tunnel_pid" 2>/dev/null || true' EXIT
+tunnel_until=$((SECONDS + 60))
+until listens; do
+  kill -0 "$tunnel_pid" 2>/dev/null || fail tunnel-failed 84 "$(tail -n 1 "$tunnel_log")"
+  (( SECONDS < tunnel_until )) || fail tunnel-failed 84 "no connection within 60 s"
+  sleep 0.2
+done
 say "tunnel at $proxy"
 """
 
-TUNNEL_WRAPPER = r"""proxychains="$run_dir/attempts/$attempt/proxychains.conf"
+TUNNEL_WRAPPER = r"""command -v "${wrapper[0]}" >/dev/null ||
+  fail tunnel-failed 84 "there is no ${wrapper[0]}"
+proxychains="$run_dir/attempts/$attempt/proxychains.conf"
+netmask() { # BITS
+  local bits=$(( (0xffffffff << (32 - $1)) & 0xffffffff ))
+  printf '%d.%d.%d.%d' $((bits >> 24)) $((bits >> 16 & 255)) $((bits >> 8 & 255)) $((bits & 255))
+}
 {
   printf '%s\n' strict_chain quiet_mode 'tcp_read_time_out 15000' 'tcp_connect_time_out 8000'
   printf 'localnet %s\n' 127.0.0.0/255.0.0.0 10.0.0.0/255.0.0.0 172.16.0.0/255.240.0.0 \
-    192.168.0.0/255.255.0.0 169.254.0.0/255.255.0.0
+    192.168.0.0/255.255.0.0 169.254.0.0/255.255.0.0 "${local[@]}"
+  # the gang's own connections: what the node is attached to needs no way out
+  while read -r _ network; do
+    if [[ "$network" == */* ]]; then
+      printf 'localnet %s/%s\n' "${network%/*}" "$(netmask "${network#*/}")"
+    fi
+  done <<<"$networks"
   printf '[ProxyList]\nsocks5 %s %s\n' "${proxy%:*}" "${proxy##*:}"
 } >"$proxychains"
-command -v "${wrapper[0]}" >/dev/null || fail tunnel-failed 84 "there is no ${wrapper[0]}"
 """
 
 RUN = r"""# SIGTERM (stop, scancel) and the early signal before the wall limit go to rank 0's agent first: it
@@ -155,6 +183,9 @@ if [[ -e stop ]]; then asked=stopped; fi
 outcome="$(field "$done_file" outcome)"
 reason=""
 if [[ "$(field "$done_file" attempt)" == "$attempt" ]]; then reason="$(field "$done_file" reason)"; fi
+for rank in "$rendezvous/ranks/$attempt/"*.json; do # no outcome: a node that refused, or was left alone
+  [[ -n "$reason" ]] || reason="$(field "$rank" reason)"
+done
 if [[ "$outcome" == succeeded ]]; then
   finish succeeded driver-exit 0
   say "succeeded"

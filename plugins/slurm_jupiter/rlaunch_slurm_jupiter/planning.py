@@ -168,7 +168,11 @@ def _tunnel(run: Run) -> dict[str, Any] | None:
     if not tunnel:
         return None
     names = ("proxy", "port", "probe", "timeout_s")
-    return {"standing": tunnel["login"] is None, **{name: tunnel[name] for name in names}}
+    return {
+        "standing": tunnel["login"] is None,
+        "wrapped": bool(tunnel["wrapper"]),
+        **{name: tunnel[name] for name in names},
+    }
 
 
 def _agent(run: Run, command: Command, source: str | None) -> Iterator[str]:

@@ -33,6 +33,8 @@ class Tunnel(Model):
     """The host that `ssh -D` goes to from the batch node; absent: `proxy` is there already."""
     identity: str | None = None
     """The key for it; absent: what ssh finds by itself."""
+    options: tuple[str, ...] = ()
+    """More options of ssh, one word each: `-p`, `2222`, `-o`, `ProxyJump=gate`."""
     proxy: str | None = None
     """`host:port` of a standing SOCKS5 proxy."""
     port: int = Field(default=7003, ge=1024, le=65535)
@@ -40,6 +42,9 @@ class Tunnel(Model):
     wrapper: tuple[str, ...] = ()
     """A program that sends connections through the proxy, put before the container; it is given
     `-f FILE`, a proxychains configuration that the job writes."""
+    local: tuple[Annotated[str, Field(pattern=r"^[\d.]+/[\d.]+$")], ...] = ()
+    """More networks that are reached without the wrapper, as `198.18.0.0/255.254.0.0`; private ones and those
+    that the batch node is attached to always are."""
     probe: str = "huggingface.co:443"
     """`host:port` that must answer with a TLS certificate that verifies, before Ray starts."""
     timeout_s: float = Field(default=30, gt=0)

@@ -20,6 +20,7 @@ from rlaunch_slurm_jupiter.fragments import (
     DECIDE,
     END,
     HEAD,
+    NETWORKS,
     RUN,
     TUNNEL,
     TUNNEL_WRAPPER,
@@ -129,16 +130,19 @@ def _tunnel(job: Job) -> Iterator[str]:
         return
     tunnel = job.tunnel
     yield "# --- the way out: checked on every node before Ray starts ---"
+    if tunnel["login"] or tunnel["wrapper"]:
+        yield NETWORKS
     if tunnel["login"]:
         yield _array("interfaces", job.interfaces)
         identity = ("-i", tunnel["identity"]) if tunnel["identity"] else ()
-        yield _array("tunnel", (*identity, tunnel["login"]))
+        yield _array("tunnel", (*identity, *tunnel["options"], tunnel["login"]))
         yield _value("tunnel_port", str(tunnel["port"]))
         yield TUNNEL
     else:
         yield _value("proxy", str(tunnel["proxy"]))
     if tunnel["wrapper"]:
         yield _array("wrapper", tuple(tunnel["wrapper"]))
+        yield _array("local", tuple(tunnel["local"]))
         yield TUNNEL_WRAPPER
     yield ""
 

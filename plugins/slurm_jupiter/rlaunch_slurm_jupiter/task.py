@@ -18,6 +18,7 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 CODES = {"no-address": 86, "tunnel-dead": 84, "wrong-shape": 83, "bad-task": 87}
@@ -104,22 +105,50 @@ def ray_memory(limit: int, reserve: int, store: int) -> tuple[int, int]:
 
 def check_proxy(proxy: str, probe: str, timeout: float) -> None:
     """Reach `probe` through the SOCKS5 proxy and verify its certificate. Raises Refusal."""
+    address, _, door = proxy.rpartition(":")
+
+    def dial(host: str, port: int) -> socket.socket:
+        raw = socket.create_connection((address, int(door)), timeout=5)
+        try:
+            connect_socks(raw, host, port)
+        except BaseException:
+            raw.close()
+            raise
+        return raw
+
+    check_way(dial, f"through {proxy}", probe, timeout)
+
+
+def check_wrapper(probe: str, timeout: float) -> None:
+    """Reach `probe` as the driver will: a plain connection, which the wrapper takes. Raises Refusal.
+
+    A container that has not the wrapper's library loses it without a word.
+    """
+    check_way(
+        lambda host, port: socket.create_connection((host, port), timeout=5),
+        "by a wrapped program", probe, timeout,
+    )  # fmt: skip
+
+
+def check_way(
+    dial: Callable[[str, int], socket.socket], way: str, probe: str, timeout: float
+) -> None:
+    """Try a way out for so many seconds, and verify the certificate at its end. Raises Refusal."""
     import ssl  # only here: an image without a proxy need not have the libraries
 
     host, _, port = probe.rpartition(":")
-    address, _, door = proxy.rpartition(":")
     end = time.monotonic() + timeout
-    said = ""
     while True:
         try:
-            with socket.create_connection((address, int(door)), timeout=5) as raw:
-                connect_socks(raw, host, int(port))
-                with ssl.create_default_context().wrap_socket(raw, server_hostname=host):
-                    return
+            with (
+                dial(host, int(port)) as raw,
+                ssl.create_default_context().wrap_socket(raw, server_hostname=host),
+            ):
+                return
         except (OSError, ValueError) as error:
             said = str(error)
         if time.monotonic() > end:
-            raise Refusal("tunnel-dead", f"{probe} cannot be reached through {proxy}: {said}")
+            raise Refusal("tunnel-dead", f"{probe} cannot be reached {way}: {said}")
         time.sleep(1)
 
 
@@ -190,6 +219,8 @@ def prepare(task: dict[str, Any], attempt: str, rank: int, proxy: str) -> list[s
     address = choose_address(task["interfaces"], addresses(), named_address(), tasks)
     if task["tunnel"]:
         check_proxy(proxy, task["tunnel"]["probe"], task["tunnel"]["timeout_s"])
+        if task["tunnel"]["wrapped"]:
+            check_wrapper(task["tunnel"]["probe"], task["tunnel"]["timeout_s"])
     for name in task["ip_variables"]:
         os.environ[name] = address
     try:
