@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+import s3fs
+from tests.services import s3
 from tests.services.iris_ground import CANARY, USER, Ground, open_ground
 
 pytestmark = pytest.mark.timeout(600)  # four nodes of Ray on two busy cores take their time
@@ -72,10 +74,15 @@ def test_other_sizes(ground: Ground, nodes: int) -> None:
 
 @pytest.mark.e2e
 def test_retry_resumes(ground: Ground) -> None:
-    """A driver that fails once is started again as attempt 1, from its checkpoint, and succeeds."""
+    """A driver that fails once is started again as attempt 1, from its checkpoint, and succeeds.
+
+    All that it writes lies in the store, as on a cluster whose pods share no disk.
+    """
+    root = f"s3://{s3.BUCKET}/storage"
     said = ground.launch(
         "retry", 2, "--max-retries", "1", "--skyrl_override", "++smoke.fail_at_step=3",
         "--skyrl_override", "++smoke.fail_attempts=1", "--skyrl_override", "++smoke.exit_code=7",
+        "--set", f"storage_root={root}",
     )  # fmt: skip
     assert said.code == 0, said.err
     assert ground.status("retry")["attempt"] == 1
@@ -83,6 +90,13 @@ def test_retry_resumes(ground: Ground) -> None:
     assert "resum" in second.lower()
     assert "Training done!" in second
     assert "attempt=0" not in second.replace("stale ray_head.done: run=", "").partition("ROLE=")[2]
+    assert f"saved checkpoint for global_step_4 to: {root}/retry-" in second
+    store = s3fs.S3FileSystem(
+        key=ground.store.key_id, secret=ground.store.secret, endpoint_url=ground.store.endpoint
+    )
+    for name in ("checkpoints/latest_ckpt_global_step.txt", "exports/summary.json"):
+        assert store.glob(f"{s3.BUCKET}/storage/retry-*/{name}"), name
+    assert len(store.glob(f"{s3.BUCKET}/storage/retry-*/trace_jobs/*/result.json")) > 100
 
 
 @pytest.mark.e2e

@@ -71,7 +71,7 @@ def test_the_last_argument_wins() -> None:
         ("trainer.resume_mode=maybe", "from_path"),
         ("trainer.resume_mode=latest", "ckpt_path"),
         ("trainer.resume_mode=from_path", "resume_path"),
-        ("trainer.ckpt_path=s3://b/k", "file system"),
+        ("trainer.ckpt_path=[a]", "a path or a URL"),
         ("data.train_data=[1]", "list of directories"),
         ("data.train_data=[]", "names no directory"),
         ("++smoke.exit_code=256", "at most 255"),

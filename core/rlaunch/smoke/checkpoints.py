@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import os
-from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
+
+from .places import Place
 
 MARKER = "latest_ckpt_global_step.txt"
 
@@ -29,15 +29,7 @@ class Checkpoint(NamedTuple):
     """Everything else that is not a weight: the order of the data, the rewards so far."""
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file by temp and rename: a reader sees all of it, or what was there before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_bytes(content)
-    fresh.replace(path)
-
-
-def save(root: Path, checkpoint: Checkpoint) -> Path:
+def save(root: Place, checkpoint: Checkpoint) -> Place:
     """Write a checkpoint and then the marker; return its directory. Nothing older is removed.
 
     A writer that dies in the middle leaves a directory that no marker names.
@@ -45,21 +37,21 @@ def save(root: Path, checkpoint: Checkpoint) -> Path:
     place = root / f"global_step_{checkpoint.step}"
     packed = io.BytesIO()
     np.savez(packed, **checkpoint.weights)  # type: ignore[arg-type]  # the stub's last keyword is a flag
-    write_whole(place / "policy" / "weights.npz", packed.getvalue())
+    (place / "policy/weights.npz").write(packed.getvalue())
     state = {"global_step": checkpoint.step, **checkpoint.state}
-    write_whole(place / "trainer_state.json", json.dumps(state, indent=1).encode())
-    write_whole(root / MARKER, f"{checkpoint.step}".encode())
+    (place / "trainer_state.json").write(json.dumps(state, indent=1).encode())
+    (root / MARKER).write(f"{checkpoint.step}".encode())
     return place
 
 
-def latest(root: Path) -> Checkpoint | None:
+def latest(root: Place) -> Checkpoint | None:
     """Return the checkpoint that the marker names, None where there is no marker.
 
     Raises `CheckpointError` where the marker names one that is not there: starting over in silence
     would lose the run.
     """
     try:
-        text = (root / MARKER).read_text(encoding="utf-8").strip()
+        text = (root / MARKER).read().decode("utf-8", "replace").strip()
     except FileNotFoundError:
         return None
     if not text.isdigit():
@@ -67,13 +59,13 @@ def latest(root: Path) -> Checkpoint | None:
     return load(root / f"global_step_{text}")
 
 
-def load(place: Path) -> Checkpoint:
+def load(place: Place) -> Checkpoint:
     """Read one checkpoint directory; raises `CheckpointError` where it is missing or damaged."""
     try:
-        content = io.BytesIO((place / "policy" / "weights.npz").read_bytes())
+        content = io.BytesIO((place / "policy/weights.npz").read())
         with np.load(content, allow_pickle=False) as packed:
             weights = {name: packed[name] for name in packed.files}
-        state = json.loads((place / "trainer_state.json").read_text(encoding="utf-8"))
+        state = json.loads((place / "trainer_state.json").read())
         return Checkpoint(int(state.pop("global_step")), weights, state)
     except (OSError, ValueError, KeyError, AttributeError, EOFError, BadZipFile) as error:
         raise CheckpointError(f"checkpoint `{place}` cannot be read: {error}") from None

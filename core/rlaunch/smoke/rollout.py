@@ -11,13 +11,12 @@ import os
 import platform
 import time
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .checkpoints import write_whole
 from .dataset import solve
+from .places import Place
 from .policy import Floats, Ints, log_probabilities, sample
 
 
@@ -45,7 +44,7 @@ class RolloutWorker:
         self._temperature = temperature
         self._seed = seed
         self._most = most_at_once
-        self._trials = Path(trials_dir) if trials_dir else None
+        self._trials = Place(trials_dir) if trials_dir else None
         self._run = run
 
     def describe(self) -> dict[str, Any]:
@@ -112,4 +111,4 @@ class RolloutWorker:
                     "exception_info": None,
                     "finished_at": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
                 }
-                write_whole(self._trials / trial / "result.json", json.dumps(body).encode())
+                (self._trials / trial / "result.json").write(json.dumps(body).encode())

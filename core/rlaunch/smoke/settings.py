@@ -117,8 +117,8 @@ def _text(*, null: bool = False) -> Check:
 def _path(value: Any) -> str | None:
     if value is None:
         return None
-    if not isinstance(value, str) or not value or "://" in value:
-        raise ValueError("a path in the file system")
+    if not isinstance(value, str) or not value:
+        raise ValueError("a path or a URL")
     return value
 
 

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ import ray
 from . import checkpoints, faults
 from .dataset import LARGEST, Task, load, summands
 from .gang import Gang, connect
+from .places import Place
 from .policy import Batch, Learning, Policy, advantages
 from .rollout import Work
 from .settings import Settings
@@ -184,9 +184,9 @@ class Trainer:
         if settings.resume_mode == "none":
             return
         if settings.resume_mode == "latest":
-            found = checkpoints.latest(Path(settings.ckpt_path or ""))
+            found = checkpoints.latest(Place(settings.ckpt_path or ""))
         elif settings.resume_path:
-            found = checkpoints.load(Path(settings.resume_path))
+            found = checkpoints.load(Place(settings.resume_path))
         if found is not None:
             try:
                 self._policy.restore(found.weights)
@@ -202,7 +202,7 @@ class Trainer:
             return
         state: dict[str, Any] = {"rewards": self._rewards, "trials": self._trials}
         kept = checkpoints.Checkpoint(self._step, self._policy.state(), state)
-        place = checkpoints.save(Path(self._settings.ckpt_path), kept)
+        place = checkpoints.save(Place(self._settings.ckpt_path), kept)
         say(f"Successfully saved checkpoint for global_step_{self._step} to: {place}")
 
     def _save_and_leave(self) -> None:
@@ -223,8 +223,8 @@ class Trainer:
             "trials": self._trials,
             "rewards": self._rewards,
         }
-        place = Path(self._settings.export_path) / "summary.json"
-        checkpoints.write_whole(place, (json.dumps(body) + "\n").encode())
+        place = Place(self._settings.export_path) / "summary.json"
+        place.write((json.dumps(body) + "\n").encode())
 
 
 def batch_of(tasks: int, size: int, seed: int, step: int) -> np.ndarray[Any, Any]:
