@@ -152,8 +152,8 @@ CODES = (
     Code(
         "run.live",
         "A run of this name is still going.\n\n"
-        "Two runs of one name would share a record and a rendezvous. A dry run asks the run record alone, so\n"
-        "a run without a recorded end counts; a launch asks the cluster.",
+        "Two runs of one name would share a record and a rendezvous. A dry run asks the run record "
+        "alone, so\na run without a recorded end counts; a launch asks the cluster.",
     ),
     Code(
         "run.taken",
