@@ -66,7 +66,5 @@ def _read_sources(package: str) -> Iterator[tuple[str, bytes]]:
             yield name, file.read()
 
 
-if (
-    __name__ == "__main__"
-):
+if __name__ == "__main__":
     sys.stdout.buffer.write(build(sys.argv[1]))
