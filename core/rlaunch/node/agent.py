@@ -62,6 +62,8 @@ class Agent:
         """Gets each new record of this rank, beside the store."""
         stamp = now()
         self.record = RankRecord(flags.rank, flags.node_ip, os.getpid(), "", stamp, stamp)
+        self.name_session: Callable[[int], None] = lambda session: None
+        """Tells the warden of each session."""
         self._made_temp = ""
         self._orphaned = False
         self._sampler: Sampler | None = None
@@ -113,6 +115,11 @@ class Agent:
         os.set_inheritable(descriptor, False)
         self.loop.watch(descriptor, selectors.EVENT_READ, ready)
 
+    def adopt(self, child: Child) -> None:
+        """Answer for a child's end, and for that of its session."""
+        self.children.append(child)
+        self.name_session(child.pid)
+
     # Ray
 
     @property
@@ -144,7 +151,7 @@ class Agent:
             self.ray = ray = Child(self.loop, argv, env=env, cwd=self.cwd, take=take)
         except OSError as error:
             raise Ending(fail(reasons.RAY_FAILED, f"Ray cannot start: {error}")) from error
-        self.children.append(ray)
+        self.adopt(ray)
 
         def watch() -> None:
             gone = ray.drained or (ray.ended and time.monotonic() - ray.heard_at > 1)

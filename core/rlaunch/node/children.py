@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from .loop import Loop
 from .output import Pump
@@ -169,13 +169,39 @@ def find_marked(marks: Mapping[str, str]) -> list[int]:
     return found
 
 
-def sweep(marks: Mapping[str, str], timeout: float = 1.0) -> int:
-    """Kill every process that carries `marks`, until none is left; returns how many there were."""
+def find_titled(marks: Mapping[str, str], sessions: Collection[int]) -> list[int]:
+    """Return the living processes of these sessions that have lost some of `marks` to a title.
+
+    A process that gives itself a title (Ray's agents do) writes it over the beginning of its environment.
+    """
+    own = {f"{name}={value}".encode() for name, value in marks.items()}
+    found = []
+    for pid in list_pids() if sessions else ():
+        fields = read_stat(pid)
+        if len(fields) < 4 or fields[0] == "Z" or int(fields[3]) not in sessions:
+            continue
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                body = file.read()
+        except OSError:
+            continue
+        if body.startswith(b"\0") or own & set(
+            body.split(b"\0")
+        ):  # else the number is another's now
+            found.append(pid)
+    return found
+
+
+def sweep(marks: Mapping[str, str], timeout: float = 1.0, *, sessions: Collection[int] = ()) -> int:
+    """Kill every process that carries `marks`, until none is left; returns how many there were.
+
+    `sessions` are ids of sessions that belonged to the same node.
+    """
     deadline = time.monotonic() + timeout
     spared = set(_list_ancestors())
     seen: set[int] = set()
     while True:
-        left = [pid for pid in find_marked(marks) if pid not in spared]
+        left = {*find_marked(marks), *find_titled(marks, sessions)} - spared
         seen.update(left)
         for pid in left:
             _kill(pid)

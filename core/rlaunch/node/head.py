@@ -201,7 +201,7 @@ class HeadRole:
             detail = f"the driver cannot start: {error}"
             outcome = Outcome(reasons.FAILED, reasons.DRIVER_EXIT, code, None, detail, code)
             raise Ending(outcome) from error
-        agent.children.append(driver)
+        agent.adopt(driver)
         agent.enter("running")
         desk.running = True
         desk.say(running=True)

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from .reasons import AGENT_FAILED, BAD_FLAGS, EXIT_CODES, Ending, Outcome, fail
@@ -47,7 +48,7 @@ def run_agent(words: Sequence[str]) -> int:
     """Run one node's agent to its end; returns the exit code."""
     from .environment import marks_of
     from .flags import choose_ray_temp, parse_agent_flags
-    from .warden import dismiss, post_warden
+    from .warden import dismiss, name_session, post_warden
 
     try:
         flags = parse_agent_flags(words)
@@ -67,6 +68,7 @@ def run_agent(words: Sequence[str]) -> int:
     except OSError as error:
         dismiss(warden)
         return _refuse(str(error))
+    role.agent.name_session = partial(name_session, warden)
     role.agent.open()
     outcome = guard(role)
     role.agent.close(outcome)

@@ -58,7 +58,7 @@ def _run(agent: Agent, argv: Sequence[str], printed: list[bytes]) -> None:
         )
     except OSError as error:
         raise Ending(fail(STAGING_FAILED, f"staging cannot start: {error}")) from error
-    agent.children.append(child)
+    agent.adopt(child)
     limit = agent.flags.liveness_timeout
     while not agent.loop.until(lambda: child.drained, 5.0):
         if limit and time.monotonic() - child.heard_at > limit:

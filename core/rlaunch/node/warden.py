@@ -2,7 +2,8 @@
 
 The kernel kills the agent's own children with it, and Ray's with them, but not what those have started (Ray's
 dashboard and environment agents, the driver's children). The warden holds the other end of a pipe; when it
-closes without a farewell, the agent was killed, and the warden kills whatever carries the node's marks.
+closes without a farewell, the agent was killed, and the warden kills whatever carries the node's marks, or
+lives in a session that the agent has named.
 """
 
 from __future__ import annotations
@@ -41,6 +42,12 @@ def post_warden(marks: Mapping[str, str], *, spare: int | None, folder: str) -> 
         os._exit(0)
 
 
+def name_session(write_end: int, session: int) -> None:
+    """Tell the warden of a session of the agent's."""
+    with contextlib.suppress(OSError):  # it may be gone already
+        os.write(write_end, b"%d\n" % session)
+
+
 def dismiss(write_end: int) -> None:
     """Tell the warden that the agent ends by itself."""
     with contextlib.suppress(OSError):  # it may be gone already
@@ -49,10 +56,14 @@ def dismiss(write_end: int) -> None:
 
 
 def _watch(read_end: int, marks: Mapping[str, str], folder: str) -> None:
-    if os.read(read_end, 1):
-        return
+    heard = b""
+    while said := os.read(read_end, 4096):
+        heard += said
+        if b"." in said:
+            return
+    sessions = {int(word) for word in heard.split()}
     for _ in range(ROUNDS):  # what is being started right now shows up a moment later
-        sweep(marks, 2.0)
+        sweep(marks, 2.0, sessions=sessions)
         time.sleep(0.3)
     if folder:
         shutil.rmtree(folder, ignore_errors=True)
