@@ -6,6 +6,7 @@ import os
 import select
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 
@@ -24,15 +25,19 @@ class _Child(subprocess.Popen[str]):
     millisecond a command, as much as some commands take."""
 
     def wait(self, timeout: float | None = None) -> int:
-        if timeout is not None and self.returncode is None and hasattr(os, "pidfd_open"):
-            handle = os.pidfd_open(self.pid)
+        if timeout is not None and self.returncode is None:
+            with suppress(AttributeError, OSError):  # not on a Mac, nor with a kernel before 5.3
+                self._sleep(os.pidfd_open(self.pid), timeout)
+        return super().wait(timeout)
+
+    @staticmethod
+    def _sleep(handle: int, timeout: float) -> None:
+        try:
             ended = select.poll()
             ended.register(handle, select.POLLIN)
-            try:
-                ended.poll(max(timeout, 0) * 1000)
-            finally:
-                os.close(handle)
-        return super().wait(timeout)
+            ended.poll(max(timeout, 0) * 1000)
+        finally:
+            os.close(handle)
 
 
 class Shell:

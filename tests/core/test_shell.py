@@ -1,9 +1,12 @@
 """The one place that runs commands."""
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from rlaunch.shell import Shell
 
@@ -79,3 +82,26 @@ def test_no_handle_is_left_open():
         Shell().run(("true",))
         Shell().run(("sleep", "9"), timeout=0.01)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(38, "Function not implemented"), AttributeError("pidfd_open")]
+)
+def test_an_old_kernel_waits_as_well(error: Exception, monkeypatch: pytest.MonkeyPatch):
+    """Where no handle of a process can be had, commands end and are cut off as everywhere."""
+
+    def refuse(pid: int) -> int:
+        raise error
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    assert run("print(1)") == (0, "1\n", "")
+    assert run("import time; time.sleep(60)", timeout=1)[0] == 124
+
+
+def test_a_parent_that_ignores_its_children_does_no_harm():
+    """With SIGCHLD ignored, as some parents leave it, the system reaps children: the command still ends."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert run("print(1)")[1] == "1\n"
+    finally:
+        signal.signal(signal.SIGCHLD, before)
