@@ -17,7 +17,7 @@ from rlaunch.errors import ClusterError
 
 if TYPE_CHECKING:
     from rlaunch.model import Finding
-    from rlaunch.shell import Shell
+    from rlaunch.shell import Done, Shell
 
 SHOWN = 5
 """Names in one finding."""
@@ -67,13 +67,40 @@ def _by_git(root: str, shell: Shell) -> list[str] | None:
 
     Names come quoted (`core.quotePath`), since a name need not be UTF-8 and the shell decodes text.
     """
-    listing = ("git", "-C", root, "-c", "core.quotePath=true", "ls-files", "--cached", "--others")
-    done = shell.run([*listing, "--exclude-standard"], timeout=60)
+    listing = (
+        "-c",
+        "core.quotePath=true",
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    )
+    done = ask_git(shell, root, *listing)
     if done.code == 0:
         return sorted({unquote(line).rstrip("/") for line in done.out.split("\n") if line})
-    if "not a git repository" in done.err:
+    if "not a git repository" in done.err or (done.code == 127 and not in_git(root)):
         return None
-    raise unreadable(root, done.err.strip().partition("\n")[0] or "git failed")
+    raise unreadable(root, git_trouble(done), GIT)
+
+
+def ask_git(shell: Shell, root: str, *words: str) -> Done:
+    """Ask git about a directory, in its own language: what it says is read."""
+    words = ("git", "-C", root, *words)
+    return shell.run(words, timeout=GIT_S, env={**os.environ, "LC_ALL": "C"})
+
+
+def git_trouble(done: Done) -> str:
+    """Return why git gave no answer."""
+    if done.code == 124:
+        return f"git gave no answer in {GIT_S:g} s"
+    return done.err.strip().partition("\n")[0] or f"git ended with {done.code}"
+
+
+GIT_S = 120.0
+"""Seconds that git may take: a large checkout on a shared file system takes its time."""
+_READ = "every file that git lists travels to the job; make it readable, or ignore it"
+GIT = "`git status` must work there, within two minutes"
+"""What to do where git does not answer."""
 
 
 _ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
@@ -109,10 +136,13 @@ def _by_walking(root: str) -> Iterator[str]:
 
 
 def _seen(root: str, names: Iterable[str]) -> Iterator[Member]:
+    real: dict[str, bool] = {}
     for name in names:
+        if not _is_real(root, os.path.dirname(name), real):  # noqa: PTH120  # thousands of them
+            continue  # git knows files below what is a link by now
         try:
             seen = os.lstat(f"{root}/{name}")
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             raise unreadable(name, error.strerror or str(error)) from None
@@ -121,14 +151,24 @@ def _seen(root: str, names: Iterable[str]) -> Iterator[Member]:
         yield Member(name, kind, seen.st_size, seen.st_mtime_ns, mark, seen.st_ino)
 
 
+def _is_real(root: str, folder: str, known: dict[str, bool]) -> bool:
+    """Tell whether no part of a folder's name is a link."""
+    if not folder:
+        return True
+    if folder not in known:
+        above = _is_real(root, os.path.dirname(folder), known)  # noqa: PTH120
+        known[folder] = above and not os.path.islink(f"{root}/{folder}")  # noqa: PTH114
+    return known[folder]
+
+
 _KINDS = {stat.S_IFLNK: "link", stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
 
 
-def unreadable(name: str, reason: str) -> ClusterError:
-    """Return the error of a file that must travel and cannot."""
+def unreadable(name: str, reason: str, hint: str = _READ) -> ClusterError:
+    """Return the error of a workspace that cannot be read, or of a file that must travel and cannot."""
     return ClusterError.of(
         "core.workspace-unreadable", f"`{show(name)}` of the workspace cannot be read: {reason}",
-        place=show(name), hint="every file that git lists travels to the job; make it readable, or ignore it",
+        place=show(name), hint=hint,
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from rlaunch.errors import RlaunchError
 from rlaunch.model import Context, Finding, Workspace
 from rlaunch.secrets import Keyring, default_file
 from rlaunch.shell import Shell
-from rlaunch.travel import in_git, show, unquote, unreadable
+from rlaunch.travel import GIT, ask_git, git_trouble, in_git, show, unquote, unreadable
 
 if TYPE_CHECKING:
     from rlaunch.cluster import Clock, Report
@@ -181,39 +181,45 @@ def checkout(shell: Shell, workspace: str | None) -> Workspace:
             "core.workspace", f"there is no directory `{workspace or '.'}`", place="--workspace",
             hint="give the directory that your code lies in",
         )  # fmt: skip
-    found = shell.run(["git", "-C", str(start), "rev-parse", "--show-toplevel", "HEAD"], timeout=10)
+    found = ask_git(shell, str(start), "rev-parse", "--show-toplevel", "HEAD")
     lines = found.out.split("\n")
     if found.code != 0 and not (lines[0].startswith("/") and Path(lines[0]).is_dir()):
-        return Workspace(str(start))
+        if found.code == 127 or "not a git repository" in found.err:
+            return Workspace(str(start))
+        raise unreadable(str(start), git_trouble(found), GIT)
     root, commit = lines[0], lines[1] if found.code == 0 else ""
     words = ("-c", "core.quotePath=true", "status", "--porcelain=v1", "-uall", "--no-renames")
-    seen = shell.run(["git", "-C", root, *words, "--ignore-submodules=none"], timeout=30)
+    seen = ask_git(shell, root, *words, "--ignore-submodules=none")
     if seen.code != 0:
-        raise unreadable(root, seen.err.strip().partition("\n")[0] or "git status failed")
+        raise unreadable(root, git_trouble(seen), GIT)
     dirty = sorted(unquote(line[3:]).rstrip("/") for line in seen.out.split("\n") if line)
     digest = _digest(shell, root, commit, dirty)
     return Workspace(root, commit, tuple(map(show, dirty)), digest)
 
 
 def _digest(shell: Shell, root: str, commit: str, dirty: Sequence[str]) -> str:
+    """Return what a workspace is known by: its commit, and every change with its name, kind and content."""
     total = hashlib.sha256(commit.encode())
     for name in dirty:
-        path = Path(root, name)
-        total.update(name.encode("utf-8", "surrogateescape"))
-        try:
-            stat = path.lstat()
-            if path.is_symlink():
-                total.update(os.fsencode(path.readlink()))
-            elif path.is_dir() and in_git(str(path)):  # a submodule, or a checkout of its own
-                total.update(checkout(shell, str(path)).digest.encode())
-            elif stat.st_size <= _WHOLE and path.is_file():
-                total.update(b"x" if stat.st_mode & 0o100 else b"-")
-                total.update(path.read_bytes())
-            else:
-                total.update(f"{stat.st_size} {stat.st_mtime_ns}".encode())
-        except OSError:  # deleted, or not ours to read: its name has counted
-            total.update(b"-")
+        told = _content(shell, Path(root, name))
+        for part in (os.fsencode(name), told):
+            total.update(len(part).to_bytes(8) + part)
     return total.hexdigest()
+
+
+def _content(shell: Shell, path: Path) -> bytes:
+    try:
+        stat = path.lstat()
+        if path.is_symlink():
+            return b"link " + os.fsencode(path.readlink())
+        if path.is_dir() and in_git(str(path)):  # a submodule, or a checkout of its own
+            return b"checkout " + checkout(shell, str(path)).digest.encode()
+        if stat.st_size <= _WHOLE and path.is_file():
+            kind = b"program " if stat.st_mode & 0o100 else b"file "
+            return kind + path.read_bytes()
+        return f"large {stat.st_mode} {stat.st_size} {stat.st_mtime_ns}".encode()
+    except OSError:  # deleted, or not ours to read: its name has counted
+        return b"gone"
 
 
 CODES = (

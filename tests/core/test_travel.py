@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rlaunch.errors import ClusterError, RlaunchError
-from rlaunch.shell import Shell
+from rlaunch.shell import Done, Shell
 from rlaunch.travel import left_out, members
 from rlaunch.world import checkout
 
@@ -104,6 +105,89 @@ def test_a_second_change_is_seen_too(tree: Path) -> None:
         odd.write_text(text)
         digests.add(checkout(SHELL, str(tree)).digest)
     assert len(digests) == 6
+
+
+def test_what_git_knows_below_a_link_is_not_there(tree: Path, tmp_path: Path) -> None:
+    """A tracked directory that became a link travels as the link; nothing is read or written through it."""
+    (tree / "pkg/deep").mkdir(parents=True)
+    (tree / "pkg/deep/x.py").write_text("x")
+    git(tree, "add", "pkg")
+    git(tree, "commit", "-qm", "pkg")
+    (tree / "pkg").rename(tmp_path / "live")
+    (tree / "pkg").symlink_to(tmp_path / "live")
+    found = {m.name: m.kind for m in members(str(tree), SHELL) if m.name.startswith("pkg")}
+    assert found == {"pkg": "link"}
+
+
+def test_a_directory_that_became_a_file_travels_as_the_file(tree: Path) -> None:
+    """What was tracked below it is deleted, not unreadable."""
+    (tree / "lib").mkdir()
+    (tree / "lib/y.py").write_text("y")
+    git(tree, "add", "lib")
+    git(tree, "commit", "-qm", "lib")
+    (tree / "lib/y.py").unlink()
+    (tree / "lib").rmdir()
+    (tree / "lib").write_text("now a file")
+    assert [m.name for m in members(str(tree), SHELL) if m.name.startswith("lib")] == ["lib"]
+
+
+def test_changes_that_look_alike_have_digests_of_their_own(tmp_path: Path) -> None:
+    """Deleted, empty, executable, a link, bytes that move from a name into a content: all are different."""
+    root = repository(tmp_path / "r", a="1", ab="2")
+    path, digests = root / "a", [checkout(SHELL, str(root)).digest]
+
+    def note() -> None:
+        digests.append(checkout(SHELL, str(root)).digest)
+
+    path.unlink()
+    note()
+    path.write_text("")
+    note()
+    path.chmod(0o755)
+    note()
+    path.unlink()
+    path.symlink_to("gone")
+    note()
+    path.unlink()
+    for name, text in (("ac", "d"), ("acd", ""), ("a", "cd")):
+        (root / name).write_text(text)
+        note()
+        (root / name).unlink()
+    assert len(set(digests)) == len(digests)
+
+
+def test_git_is_asked_in_its_own_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator whose git speaks German has the same workspace; so has one without git."""
+    (tmp_path / "a.py").touch()
+    said: list[tuple[str, ...]] = []
+
+    class German(Shell):
+        def run(self, argv: Sequence[str], **how: Any) -> Done:
+            said.append(tuple(argv))
+            if how["env"].get("LC_ALL") == "C":
+                return super().run(argv, **how)
+            return Done(tuple(argv), 128, "", "fatal: Kein Git-Repository")
+
+    monkeypatch.setenv("LANG", "de_DE.UTF-8")
+    assert [m.name for m in members(str(tmp_path), German())] == ["a.py"]
+    assert checkout(German(), str(tmp_path)).digest == ""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert [m.name for m in members(str(tmp_path), SHELL)] == ["a.py"]
+    assert checkout(SHELL, str(tmp_path)).digest == ""
+    assert said
+
+
+def test_a_checkout_that_git_does_not_trust_is_an_error(tmp_path: Path) -> None:
+    """Somebody else's checkout is refused with git's own words, not taken for no checkout at all."""
+
+    class Careful(Shell):
+        def run(self, argv: Sequence[str], **how: Any) -> Done:
+            return Done(tuple(argv), 128, "", f"fatal: detected dubious ownership in `{tmp_path}`")
+
+    with pytest.raises(ClusterError, match="dubious ownership"):
+        checkout(Careful(), str(tmp_path))
+    with pytest.raises(ClusterError, match="dubious ownership"):
+        members(str(tmp_path), Careful())
 
 
 def test_a_submodule_that_is_not_checked_out_is_said(tree: Path, tmp_path: Path) -> None:

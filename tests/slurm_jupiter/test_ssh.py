@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlaunch.errors import ClusterError
+from rlaunch.model import Plan, Recipe, Run, Workspace
 from rlaunch.shell import Shell
+from rlaunch.world import checkout
 from rlaunch_slurm_jupiter import source
 from rlaunch_slurm_jupiter.site import Here, Parcel, Site, There, pack
 from rlaunch_slurm_jupiter.ssh import SshShell, remote_command
@@ -141,7 +143,9 @@ def test_nothing_leaves_its_root(name: str) -> None:
 
 
 @pytest.mark.parametrize("remote", [True, False])
-def test_the_workspace_is_sent_once(there: There, tmp_path: Path, remote: bool) -> None:
+def test_the_workspace_is_sent_once(
+    there: There, tmp_path: Path, remote: bool, plan_of: Callable[..., Plan], run_on: Callable[..., Run]
+) -> None:  # fmt: skip
     """What git tracks and what is new arrives as it is, checkouts inside too; a second time sends nothing."""
     root, target = tmp_path / "code", tmp_path / "source" / "abc"
     site = there if remote else Here(Shell())
@@ -159,7 +163,9 @@ def test_the_workspace_is_sent_once(there: There, tmp_path: Path, remote: bool) 
     subprocess.run(["git", "-C", root / "inner", "init", "-q"], check=True)
     for words in (["init", "-q"], ["add", "a.py", "sub"]):
         subprocess.run(["git", "-C", root, *words], check=True)
-    assert source.ship(Shell(), site, str(root), str(target))
+    plan = shipped(plan_of(run_on()), root, target)
+    assert source.ship(Shell(), site, plan)
+    assert [p.name for p in target.parent.iterdir()] == [target.name]
     found = {str(p.relative_to(target)) for p in target.rglob("*") if p.is_symlink() or p.is_file()}
     assert found == {
         "a.py", "sub/b.sh", "new.py", ".gitignore", "inner/own.py", odd, "link", "folder", "dangling",
@@ -169,12 +175,72 @@ def test_the_workspace_is_sent_once(there: There, tmp_path: Path, remote: bool) 
     assert (target / odd).read_text() == "6"
     assert (target / "folder").readlink() == Path("sub")
     assert (target / "dangling").readlink() == Path("/no where")
-    assert not source.ship(Shell(), site, str(root), str(target))
-    (target / source.DONE).unlink()
-    assert source.ship(Shell(), site, str(root), str(target)), "one that was cut off is sent again"
+    (root / "new.py").write_text("changed, but the place is known by what was planned")
+    assert not source.ship(Shell(), site, plan)
 
 
-def test_a_workspace_outside_git_is_not_guessed(tmp_path: Path) -> None:
-    """Without git nothing says what belongs to the code: refused."""
-    with pytest.raises(ClusterError, match="no git checkout"):
-        source.ship(Shell(), Here(Shell()), str(tmp_path), str(tmp_path / "t"))
+def shipped(plan: Plan, root: Path, target: Path) -> Plan:
+    """Let a plan have this workspace, at this place."""
+    run = plan.run._replace(workspace=checkout(Shell(), str(root)))
+    return plan._replace(run=run, native={**plan.native, "source": str(target)})
+
+
+@pytest.fixture
+def changing(
+    tmp_path: Path, plan_of: Callable[..., Plan], run_on: Callable[..., Run]
+) -> tuple[Plan, Path]:
+    """A plan whose workspace was edited after it was made."""
+    root = tmp_path / "code"
+    root.mkdir()
+    subprocess.run(["git", "-C", root, "init", "-q"], check=True)
+    (root / "a.py").write_text("1")
+    plan = shipped(plan_of(run_on()), root, tmp_path / "source" / "abc")
+    (root / "a.py").write_text("2")
+    return plan, root
+
+
+def test_a_workspace_that_changed_is_not_sent_under_its_old_name(
+    changing: tuple[Plan, Path], tmp_path: Path
+) -> None:
+    """What is not what was planned is refused, and nothing of it stays; undone, it is sent."""
+    plan, root = changing
+    with pytest.raises(ClusterError, match="workspace-changed"):
+        source.ship(Shell(), Here(Shell()), plan)
+    assert list((tmp_path / "source").iterdir()) == []
+    (root / "a.py").write_text("1")
+    assert source.ship(Shell(), Here(Shell()), plan)
+
+
+def test_two_launches_send_one_workspace(
+    changing: tuple[Plan, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who comes second leaves the first one's tree as it is, and cleans up its own."""
+    plan, root = changing
+    (root / "a.py").write_text("1")
+    target = tmp_path / "source" / "abc"
+    put = Here.put
+
+    def first(site: Here, place: str, parcels: Iterable[Parcel]) -> None:
+        put(site, place, parcels)
+        if not target.exists():
+            target.mkdir()
+            (target / source.DONE).write_text("by the other")
+
+    monkeypatch.setattr(Here, "put", first)
+    assert source.ship(Shell(), Here(Shell()), plan)
+    assert (target / source.DONE).read_text() == "by the other"
+    assert [p.name for p in target.parent.iterdir()] == ["abc"]
+
+
+def test_a_workspace_outside_git_is_not_guessed(
+    plan_of: Callable[..., Plan], run_on: Callable[..., Run], saved: Callable[[str], Recipe], tmp_path: Path
+) -> None:  # fmt: skip
+    """Without git nothing says what belongs to the code: refused, where the job needs any of it."""
+    recipe = saved("jupiter_24GPU_qwen3_coder_30b_a3b")
+    for made, codes in (
+        (run_on(recipe=recipe), ["slurm_jupiter.source"]),
+        (run_on(recipe=recipe, ships_workspace=False), []),
+        (run_on(), []),
+    ):
+        plan = plan_of(made._replace(workspace=Workspace(str(tmp_path))))
+        assert [f.code for f in source.judge(Shell(), plan)] == codes

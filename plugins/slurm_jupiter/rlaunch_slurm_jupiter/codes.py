@@ -81,6 +81,11 @@ CODES = (
         "What git tracks and what is new travels, by the hash of its content; what git ignores does not.",
     ),
     Code(
+        "slurm_jupiter.workspace-changed",
+        "The workspace has changed since the plan was made.\n\n"
+        "It is known on the cluster by the hash of its content, so what is sent is what was planned.",
+    ),
+    Code(
         "slurm_jupiter.artifact-changed",
         "A zipapp is not the one that was planned.\n\nThe installed rlaunch has changed since.",
     ),

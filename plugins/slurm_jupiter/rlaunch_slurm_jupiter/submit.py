@@ -41,7 +41,7 @@ def submit_plan(
         )  # fmt: skip
     if native["source"] is not None:
         report(f"sending the workspace to {native['source']}")
-        source.ship(shell, site, run.workspace.root, native["source"])
+        source.ship(shell, site, plan)
     if run.paths.artifacts != root:
         site.put(run.paths.artifacts, _artifacts(plan))
     site.put(root, _parcels(plan, secrets, run.paths.artifacts == root))
