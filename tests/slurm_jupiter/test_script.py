@@ -155,10 +155,11 @@ def batch(
 ) -> Callable[..., Batch]:
     """Prepare a batch in a directory whose name needs quoting."""
 
-    def make(**settings: Any) -> Batch:
-        fixed = {"run_dir": f"{tmp_path}/it's a dir/{{run}}", "modules": [], "tunnel": None}
-        fixed["data_root"] = f"{tmp_path}/data"
-        return Batch(tmp_path, plan_of(run_on(**{**fixed, **settings})))
+    def make(run: str = "", **settings: Any) -> Batch:
+        folder = tmp_path / run
+        fixed = {"run_dir": f"{folder}/it's a dir/{{run}}", "modules": [], "tunnel": None}
+        fixed["data_root"] = f"{folder}/data"
+        return Batch(folder, plan_of(run_on(**{**fixed, **settings})))
 
     return make
 
@@ -294,12 +295,14 @@ def test_stop_reaches_a_link_that_waited(batch: Callable[..., Batch]) -> None:
     assert job.called("srun") == []
 
 
-def signalled(job: Batch, number: signal.Signals, step: str) -> tuple[int, str]:
-    """Send the script a signal once its step runs."""
+def signalled(
+    job: Batch, number: signal.Signals, step: str, *, link: int = 1, mark: str = "srun.pid"
+) -> tuple[int, str]:
+    """Send the script a signal once its step runs, or another mark is there."""
     job.step(step)
-    process = job.start()
+    process = job.start(link)
     until = time.monotonic() + 20
-    while not (job.calls / "srun.pid").exists() and time.monotonic() < until:
+    while not (job.calls / mark).exists() and time.monotonic() < until:
         time.sleep(0.02)
     time.sleep(0.3)
     process.send_signal(number)
@@ -321,6 +324,132 @@ def test_signals_end_the_driver_first(
     code, out = signalled(job, number, WAITS)
     assert (code, job.end(1)) == (143, f"cut {why} 143"), out
     assert (job.root / "secrets.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "link", "kept"),
+    [
+        ({"max_retries": 1}, 2, True),
+        ({"max_retries": 1, "restart": "requeue"}, 1, True),
+        ({}, 1, False),
+        ({"sbatch": ["--requeue"]}, 1, True),
+        ({"max_retries": 1, "sbatch": ["--no-requeue"]}, 2, False),
+    ],
+)
+def test_a_job_that_slurm_starts_again_finds_its_secrets(
+    batch: Callable[..., Batch], settings: dict[str, Any], link: int, kept: bool
+) -> None:
+    """SIGTERM by preemption keeps the secrets where the same job may come back, in the last link too."""
+    job = batch(**settings)
+    _, out = signalled(job, signal.SIGTERM, WAITS, link=link)
+    assert job.end(1) == "cut terminated 143", out
+    assert (job.root / "secrets.json").exists() == kept
+    if kept:
+        job.step("[[ -e secrets.json ]] || exit 2; exit 5")
+        assert job.run(link, SLURM_RESTART_COUNT="1")[0] == 5
+
+
+def test_a_gang_that_lost_a_node_may_come_back(batch: Callable[..., Batch]) -> None:
+    """The last link's script may see a lost node before SLURM puts the job back: its secrets stay."""
+    job = batch(max_retries=1)
+    job.outcome(1, "failed", reason="worker-lost")
+    job.step("exit 68")
+    assert job.run(2)[0] == 68
+    assert (job.root / "secrets.json").exists()
+
+
+def test_the_last_end_takes_the_secrets(batch: Callable[..., Batch]) -> None:
+    """Where retries are used up, by failure or by the wall limit, nothing comes back and nothing stays."""
+    for settings, link in (({}, 2), ({"restart": "requeue"}, 1)):
+        job = batch(max_retries=1, run=str(link), **settings)
+        job.step("exit 3")
+        job.run()
+        assert (job.root / "secrets.json").exists()
+        code, out = signalled(job, signal.SIGUSR1, WAITS, link=link)
+        assert (code, job.end(2)) == (143, "cut wall-limit 143"), out
+        assert not (job.root / "secrets.json").exists()
+
+
+def test_a_requeue_that_is_on_its_way_keeps_the_secrets(batch: Callable[..., Batch]) -> None:
+    """Between `scontrol requeue` and SLURM's signal the script takes nothing away; refused, it does."""
+    job = batch(max_retries=2, restart="requeue")
+    job.step("exit 3")
+    (job.bin / "scontrol").write_text('#!/bin/bash\necho "$*" >>"$CALLS/scontrol"\n')
+    assert job.run()[0] == 3
+    assert (job.root / "secrets.json").exists()
+    (job.bin / "scontrol").write_text("#!/bin/bash\nexit 1\n")
+    job.step("exit 4")
+    assert job.run()[0] == 4
+    assert not (job.root / "secrets.json").exists()
+
+
+LINGERS = ['touch "$CALLS/before"', "/bin/sleep 20 >/dev/null 2>&1"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "end"),
+    [({"max_retries": 1}, "cut terminated 143"), ({"stop": True}, "cut stopped 143")],
+)
+def test_sigterm_before_the_step_has_an_end_too(
+    batch: Callable[..., Batch], settings: dict[str, Any], end: str
+) -> None:
+    """A job that is ended while the site's lines run ends at once, with its record."""
+    stop = settings.pop("stop", False)
+    job = batch(before=[*(['touch "$run_dir/stop"'] if stop else []), *LINGERS], **settings)
+    begin = time.monotonic()
+    code, out = signalled(job, signal.SIGTERM, "exit 9", mark="before")
+    assert (code, job.end(1)) == (-signal.SIGTERM, end), out
+    assert time.monotonic() - begin < 10
+    assert job.called("scancel") == (["77"] if stop else [])
+    assert (job.root / "secrets.json").exists() == (not stop)
+    assert job.called("srun") == []
+
+
+def test_sigterm_in_the_tunnel_leaves_no_tunnel(batch: Callable[..., Batch]) -> None:
+    """While the tunnel is made, too, SIGTERM ends the job with its record, and the tunnel's ssh."""
+    job = batch(tunnel={"login": "nobody@127.0.0.1", "port": 7003})
+    (job.bin / "ssh").write_text('#!/bin/bash\necho $$ >"$CALLS/ssh"; exec /bin/sleep 20\n')
+    (job.bin / "ssh").chmod(0o755)
+    code, out = signalled(job, signal.SIGTERM, "exit 9", mark="ssh")
+    assert (code, job.end(1)) == (-signal.SIGTERM, "cut terminated 143"), out
+    [pid] = job.called("ssh")
+    assert not Path("/proc", pid).exists() or "Z" in Path("/proc", pid, "stat").read_text()
+
+
+def test_the_early_signal_before_the_step(batch: Callable[..., Batch]) -> None:
+    """A wall limit that comes while modules load is a wall limit, and the job is requeued for it."""
+    job = batch(max_retries=1, restart="requeue", before=[LINGERS[0], "/bin/sleep 1"])
+    (job.bin / "scontrol").write_text('#!/bin/bash\necho "$*" >>"$CALLS/scontrol"\n')
+    code, out = signalled(job, signal.SIGUSR1, "exit 9", mark="before")
+    assert (code, job.end(1)) == (138, "cut wall-limit 138"), out
+    assert job.called("scontrol") == ["requeue 77"]
+    assert job.called("srun") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "end"),
+    [
+        (["false", "(exit 3)", "x=$(exit 4)"], "failed step-failed 9"),
+        (["exit 3"], "failed before-failed 3"),
+        (["exit"], "failed before-failed 88"),
+    ],
+)
+def test_what_lines_of_the_profile_may_do(
+    batch: Callable[..., Batch], before: list[str], end: str
+) -> None:
+    """They may fail as they like; where one leaves, the job has an end with a name."""
+    job = batch(before=before)
+    job.step("exit 9")
+    code, out = job.run()
+    assert (f"{code}", job.end(1)) == (end.rsplit(maxsplit=1)[-1], end), out
+
+
+def test_a_command_of_the_script_that_fails(batch: Callable[..., Batch]) -> None:
+    """What `set -e` ends is a failure with a name, not a job that somebody ended."""
+    job = batch(unset=["BASH_VERSINFO"])
+    code, out = job.run()
+    assert (code, job.end(1)) == (1, "failed script-failed 1"), out
+    assert not (job.root / "secrets.json").exists()
 
 
 def test_rank_0s_agent_is_told_before_the_step(batch: Callable[..., Batch]) -> None:

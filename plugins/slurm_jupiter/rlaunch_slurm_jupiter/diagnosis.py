@@ -34,6 +34,14 @@ ENDS: Mapping[str, tuple[str, str]] = {
         "a module did not load",
         "`module avail` on the login node; `--set modules=[…]`",
     ),
+    "before-failed": (
+        "a line of the profile's `before` ended the job",
+        "`rlaunch logs RUN` has what it said; `--set before=[…]`",
+    ),
+    "script-failed": (
+        "a command of the batch script failed",
+        "the run directory's `job-ID.out` has its words; quota and full disks are the usual reasons",
+    ),
     "tunnel-failed": (
         "the tunnel out of the compute nodes could not be made",
         "`ssh LOGIN true` from a compute node must work without a question",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rlaunch.model import Run
@@ -42,6 +42,12 @@ def directives(run: Run) -> Iterator[str]:
     yield f"--output={pattern(run_dir)}/job-%j.out"
     yield f"--export={','.join(EXPORTED)}"
     yield from profile["sbatch"]
+
+
+def may_return(options: Iterable[str]) -> bool:
+    """Tell whether SLURM itself may start the job again: after preemption, or the loss of a node."""
+    said = [option for option in options if option in ("--requeue", "--no-requeue")]
+    return said[-1:] == ["--requeue"]
 
 
 def gpu_options(run: Run) -> Iterator[str]:

@@ -5,6 +5,11 @@ Every `$` here is the script's own. What differs between runs stands in variable
 
 HEAD = r"""
 attempt=0
+asked=""
+reason=""
+over=""
+broken=0
+tunnel_pid=""
 say() {
   printf '[rlaunch-slurm] job=%s link=%s attempt=%s %s\n' "${SLURM_JOB_ID:-0}" "$link/$links" "$attempt" "$*"
 }
@@ -21,17 +26,65 @@ finish() { # HOW REASON CODE
   printf '%s %s %s\n' "$@" >"attempts/$attempt/end"
   mark "$attempt" "$@"
 }
+# A list before the look: NFS remembers for a while that a file was not there.
+stopped() { ls -- . >/dev/null 2>&1 || true; [[ -e stop ]]; }
 leave() { # CODE: nothing follows
+  over=yes
   forget
   drop_chain
   exit "$1"
 }
+depart() { # CODE: no success; another attempt may follow
+  over=yes
+  if [[ "$asked" == stopped ]]; then
+    trap '' TERM USR1
+    forget
+    scancel "$SLURM_JOB_ID" || true
+    leave "$1"
+  fi
+  trap - TERM USR1
+  if [[ -n "$requeue" && "$asked" != terminated ]] && (( attempt > 0 && attempt < attempts )); then
+    say "is requeued"
+    if scontrol requeue "$SLURM_JOB_ID"; then
+      sleep 60
+      exit "$1"
+    fi
+  fi
+  # SLURM itself starts a job again after preemption or the loss of a node: it needs the secrets. Where
+  # it does not, `rlaunch status` removes them.
+  if [[ "$asked" == terminated || "$reason" == worker-lost ]]; then
+    if [[ -n "$returns" ]]; then exit "$1"; fi
+  fi
+  if (( link >= links )); then forget; fi
+  exit "$1"
+}
 fail() { # REASON CODE TEXT
   say "$1: $3"
-  if (( attempt > 0 )); then finish failed "$1" "$2"; fi
-  if (( link >= links )); then forget; fi
-  exit "$2"
+  if (( attempt > 0 )); then finish failed "$1" "$2" || true; fi
+  depart "$2"
 }
+cut_off() { # WHY CODE
+  asked="$1"
+  if stopped; then asked=stopped; fi
+  if (( attempt > 0 )); then finish cut "$asked" "$2" || true; fi
+  say "was cut: $asked (code $2)"
+  depart "$2"
+}
+# Until the step runs, SIGTERM ends this shell at once, whatever runs in its foreground; a trap of its
+# own would wait for that. The early signal may wait: it comes a whole lead before the limit.
+# shellcheck disable=SC2317 # called by the trap
+last_words() {
+  trap '' TERM USR1
+  trap - ERR
+  if [[ -n "$tunnel_pid" ]]; then kill -KILL "$tunnel_pid" 2>/dev/null || true; fi
+  if [[ -n "$over" ]]; then return; fi
+  if (( broken > 0 )); then fail script-failed "$broken" "a command of the batch script failed"; fi
+  cut_off terminated 143
+}
+set -E
+trap 'broken=$?' ERR
+trap last_words EXIT
+trap 'cut_off wall-limit 138' USR1
 cd -- "$run_dir"
 umask 077
 ulimit -c 0
@@ -39,17 +92,17 @@ ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -Hn)" || true
 # Apptainer runs what these hold as shell text; plain variables pass as they are.
 for name in "${!APPTAINERENV_@}" "${!SINGULARITYENV_@}"; do unset -v "$name"; done
 export APPTAINER_NO_EVAL=1
-mkdir -p attempts logs "${folders[@]}" || { say "not-written: the run directory cannot be written"; exit 82; }
+mkdir -p attempts logs "${folders[@]}" || fail not-written 82 "the run directory cannot be written"
 """
 
 DECIDE = r"""# --- is there anything left to do? ---
 # JSON of one line each, written whole by the node agents.
 field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([A-Za-z0-9_-]*\).*/\1/p' "$1" 2>/dev/null | head -n 1 || true; }
 done_file="$rendezvous/ray_head.done"
-if [[ -e stop ]]; then
+if stopped; then
   say "stopped by request"
-  scancel "$SLURM_JOB_ID" || true
-  leave 143
+  asked=stopped
+  depart 143
 fi
 if [[ "$(field "$done_file" outcome)" == succeeded ]]; then
   say "complete: the driver of an earlier attempt succeeded"
@@ -95,6 +148,22 @@ say "begins on $SLURM_JOB_NODELIST"
   fail wrong-shape 83 "$SLURM_JOB_NUM_NODES nodes for $SLURM_NTASKS tasks"
 """
 
+BEFORE = r"""# lines of the profile: they may fail, but `exit` would leave without a word
+# shellcheck disable=SC2317 # called by those lines
+exit() {
+  local code="${1:-$?}"
+  if [[ -n "$over" ]] || (( BASH_SUBSHELL > 0 )); then builtin exit "$code"; fi
+  unset -f exit
+  (( code > 0 )) || code=88
+  fail before-failed "$code" "a line of the profile (before) ended the job"
+}
+set +eu
+trap - ERR"""
+
+AFTER = r"""unset -f exit
+trap 'broken=$?' ERR
+set -eu"""
+
 NETWORKS = r"""networks="$(ip -4 -o addr show 2>/dev/null | awk '{ print $2, $4 }')" || true
 """
 
@@ -117,7 +186,6 @@ if listens; then fail tunnel-failed 84 "something else listens at $proxy"; fi
     -o ServerAliveCountMax=4 -o ConnectTimeout=20 -D "$proxy" "${tunnel[@]}"
 ) 2>"$tunnel_log" </dev/null >/dev/null &
 tunnel_pid=$!
-trap 'kill -KILL "$tunnel_pid" 2>/dev/null || true' EXIT
 tunnel_until=$((SECONDS + 60))
 until listens; do
   kill -0 "$tunnel_pid" 2>/dev/null || fail tunnel-failed 84 "$(tail -n 1 "$tunnel_log")"
@@ -150,7 +218,6 @@ netmask() { # BITS
 
 RUN = r"""# SIGTERM (stop, scancel) and the early signal before the wall limit go to rank 0's agent first: it
 # ends the driver, then tells the others. For the early one the driver has the whole lead to save.
-asked=""
 again=0
 # shellcheck disable=SC2317 # called by the traps
 ask() { # WHY SIGNAL
@@ -179,9 +246,8 @@ done
 """
 
 END = r"""# --- how it ended ---
-if [[ -e stop ]]; then asked=stopped; fi
+if stopped; then asked=stopped; fi
 outcome="$(field "$done_file" outcome)"
-reason=""
 if [[ "$(field "$done_file" attempt)" == "$attempt" ]]; then reason="$(field "$done_file" reason)"; fi
 for rank in "$rendezvous/ranks/$attempt/"*.json; do # no outcome: a node that refused, or was left alone
   [[ -n "$reason" ]] || reason="$(field "$rank" reason)"
@@ -190,23 +256,14 @@ if [[ "$outcome" == succeeded ]]; then
   finish succeeded driver-exit 0
   say "succeeded"
   leave 0
-elif [[ -n "$asked" ]]; then
-  finish cut "$asked" "$code"
-  say "was cut: $asked (code $code)"
-else
-  if (( code == 0 )); then code=85; reason=no-outcome; fi
-  finish failed "${reason:-step-failed}" "$code"
-  say "failed: ${reason:-step-failed} (code $code)"
 fi
-if [[ "$asked" == stopped ]]; then
-  scancel "$SLURM_JOB_ID" || true
-  leave "$code"
+if (( code == 0 )); then
+  code=85
+  reason="${reason:-no-outcome}"
 fi
-if [[ -n "$requeue" && "$asked" != terminated ]] && (( attempt < attempts )); then
-  say "requeued"
-  scontrol requeue "$SLURM_JOB_ID"
-  sleep 60
-fi
-if (( link >= links )); then forget; fi
-exit "$code"
+if [[ -n "$asked" ]]; then cut_off "$asked" "$code"; fi
+reason="${reason:-step-failed}"
+finish failed "$reason" "$code"
+say "failed: $reason (code $code)"
+depart "$code"
 """

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 from rlaunch_slurm_jupiter import directives
 from rlaunch_slurm_jupiter.fragments import (
+    AFTER,
     ATTEMPT,
+    BEFORE,
     CHECKPOINT,
     DECIDE,
     END,
@@ -90,6 +92,7 @@ def _values(job: Job) -> Iterator[str]:
     yield _value("links", str(job.links))
     yield _value("attempts", str(job.attempts))
     yield _value("requeue", "yes" if job.requeue else "")
+    yield _value("returns", "yes" if directives.may_return(job.directives) else "")
     yield _array("folders", job.folders)
 
 
@@ -106,7 +109,8 @@ def _array(name: str, words: tuple[str, ...]) -> str:
 def _site(job: Job) -> Iterator[str]:
     yield "# --- the site ---"
     if job.before:
-        yield from ("set +eu  # lines of the profile", *job.before, "set -eu")
+        yield BEFORE
+        yield from (*job.before, AFTER)
     if job.modules:
         yield "set +u  # the module system reads variables that are not set"
         for module in job.modules:
