@@ -4,6 +4,7 @@
     ├── RecipeError         the recipe or the request is wrong
     ├── PluginError         a plugin is missing, broken or claimed twice
     └── ClusterError        the cluster could not be asked or did not do it (`transient`)
+        └── UnclearSubmitError   the job may have been taken
 
 Anything else that escapes is a bug and keeps its traceback.
 """
@@ -42,3 +43,10 @@ class ClusterError(RlaunchError):
     def __init__(self, *findings: Finding, transient: bool = False) -> None:
         super().__init__(*findings)
         self.transient = transient
+
+
+class UnclearSubmitError(ClusterError):
+    """Nobody knows whether the scheduler took the job: it must not be sent again before it was asked.
+
+    The record keeps such a run open, so that `status` asks for it and `stop` ends what is there.
+    """

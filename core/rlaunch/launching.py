@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlaunch import naming, needs, recipes, resumption
 from rlaunch.choose import Chosen, choose, reopen
-from rlaunch.errors import ClusterError, RlaunchError
+from rlaunch.errors import ClusterError, RlaunchError, UnclearSubmitError
 from rlaunch.model import (
     Event,
     Finding,
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 NODE = "rlaunch-node.pyz"
 OBSERVE_S = 5.0
 _ORDER = {"error": 0, "warning": 1, "note": 2}
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while the scheduler was asked to take a job: it may have it."""
 
 
 class Prepared(NamedTuple):
@@ -193,7 +197,7 @@ def submit(
     """Send a plan as it is. Asks every rule again, then preflight, then writes the intent, then sends.
 
     `from_file` also compares workspace and version with the plan's. Raises RlaunchError with all
-    findings that stopped it; warnings are reported.
+    findings that stopped it; warnings are reported. Raises Interrupted for a Ctrl-C after the intent.
     """
     run = plan.run
     chosen = chosen or reopen(world, run.cluster, run.profile)
@@ -215,6 +219,10 @@ def submit(
     runs.intend(plan_to_json(plan), world.clock.now())
     try:
         ref = chosen.cluster.submit(plan, secrets, world.report)
+    except UnclearSubmitError:
+        raise  # the row stays open: the job may be there
+    except KeyboardInterrupt:
+        raise Interrupted(run.id) from None
     except RlaunchError as error:
         runs.failed(run.id, str(error), world.clock.now())
         raise

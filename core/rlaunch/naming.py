@@ -14,15 +14,19 @@ if TYPE_CHECKING:
 
 
 def refusals(world: World, run: Run, *, if_exists: str, new_series: bool) -> Iterator[Finding]:
-    """Yield why the run may not be sent under its id and name; a run without a recorded end is asked for."""
+    """Yield why the run may not be sent under its id and name; a run without a recorded end is asked for.
+
+    A plan whose submit failed may be sent again.
+    """
     runs = world.open_runs()
-    if runs.find(run.id) is not None:
+    own = runs.find(run.id)
+    if own is not None and own.failed_at is None:
         yield Finding(
             "error", "plan.submitted", f"the run `{run.id}` was submitted before", "",
             "make a new plan; a run id is used once",
         )  # fmt: skip
         return
-    row = runs.find(run.name)
+    row = next((row for row in runs.of_name(run.name) if row.run_id != run.id), None)
     if row is None:
         return
     from rlaunch.watching import find, status

@@ -80,8 +80,9 @@ class Runs:
         self._do(work, None)
 
     def submitted(self, run_id: str, native: str, now: str) -> None:
-        """Note that the scheduler took the job as `native`."""
-        self._set(run_id, native=native, submitted_at=now, failed_at=None, failure="")
+        """Note that the scheduler took the job as `native`; "absent" seen on its way is taken back."""
+        anew: dict[str, Any] = dict.fromkeys(("failed_at", "ended_at", "state", "exit_code"))
+        self._set(run_id, native=native, submitted_at=now, failure="", **anew)
 
     def failed(self, run_id: str, reason: str, now: str) -> None:
         """Note that the submit failed, so the run id may be sent again."""

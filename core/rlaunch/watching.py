@@ -76,8 +76,18 @@ def find(world: World, target: str) -> Job:
     from rlaunch.documents import plan_from_json
 
     plan = plan_from_json(row.plan)
-    ref = JobRef(row.cluster, row.native or row.run_id, row.run_id)
+    ref = JobRef(row.cluster, row.native or expected_id(plan), row.run_id)
     return Job(ref, facts_of(plan, ref), row, reopen(world, row.cluster, plan.run.profile))
+
+
+def expected_id(plan: Plan) -> str:
+    """Return what a cluster finds a run by whose scheduler's id was never recorded: its submit was
+    interrupted, or the answer was lost.
+
+    A cluster that chooses the id itself puts it into the plan (`native["job"]`); else it is the run id,
+    which travels with every job.
+    """
+    return str(plan.native.get("job") or plan.run.id)
 
 
 def job_of(world: World, plan: Plan, ref: JobRef) -> Job:

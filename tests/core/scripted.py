@@ -47,7 +47,7 @@ class Scripted(Cluster):
     submitted: ClassVar[list[tuple[Plan, dict[str, str]]]]
     stopped: ClassVar[list[str]]
     lines: ClassVar[list[LogLine]]
-    fails: ClassVar[list[Exception]]
+    fails: ClassVar[list[BaseException]]
     asked: ClassVar[list[int]]
     sees: ClassVar[Any]
 

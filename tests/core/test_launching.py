@@ -8,7 +8,8 @@ from tests.core.scripted import Scripted, install, make_world, transient, write_
 
 from rlaunch import flow, naming
 from rlaunch.documents import plan_from_json, plan_to_json
-from rlaunch.errors import RlaunchError
+from rlaunch.errors import RlaunchError, UnclearSubmitError
+from rlaunch.launching import Interrupted
 from rlaunch.model import Finding, Plan, Request, State, Status
 
 
@@ -168,6 +169,44 @@ def test_a_failed_submit_is_recorded_and_raised(events: list[Any], tmp_path: Pat
     assert row is not None
     assert row.failed_at is not None
     assert "down" in row.failure
+
+
+def test_a_failed_submit_can_be_sent_again(events: list[Any], tmp_path: Path):
+    """The same plan is taken once the cluster does; its own failed row does not take its name."""
+    world = make_world(tmp_path)
+    plan = planned(tmp_path, world)
+    Scripted.fails = [transient("down")]
+    assert refusal(world, plan) == ["scripted.down"]
+    Scripted.fails = []
+    flow.submit(world, plan)
+    row = world.open_runs().find("my-run")
+    assert row is not None
+    assert (row.failed_at, row.native) == (None, plan.run.id)
+
+
+def test_an_unknown_submit_is_not_recorded_as_failed(events: list[Any], tmp_path: Path):
+    """The job may be there, so the run stays open and its plan is not sent a second time."""
+    world = make_world(tmp_path)
+    plan = planned(tmp_path, world)
+    Scripted.fails = [UnclearSubmitError(Finding("error", "scripted.lost", "no answer"))]
+    assert refusal(world, plan) == ["scripted.lost"]
+    row = world.open_runs().find("my-run")
+    assert row is not None
+    assert row.open
+    Scripted.fails = []
+    assert refusal(world, plan) == ["plan.submitted"]
+
+
+def test_an_interrupted_submit_says_whether_anything_was_sent(events: list[Any], tmp_path: Path):
+    """Ctrl-C while the cluster is asked is told from one before that."""
+    world = make_world(tmp_path)
+    plan = planned(tmp_path, world)
+    Scripted.fails = [KeyboardInterrupt()]
+    with pytest.raises(Interrupted):
+        flow.submit(world, plan)
+    row = world.open_runs().find("my-run")
+    assert row is not None
+    assert row.open
 
 
 def test_a_run_id_is_submitted_once(events: list[Any], tmp_path: Path):

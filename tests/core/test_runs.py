@@ -92,6 +92,16 @@ def test_a_run_is_found_by_the_schedulers_id(record: Runs):
     assert record.by_ref(JobRef("there", "/u/job:7")) is None
 
 
+def test_a_run_that_was_absent_while_it_was_sent_is_open_again(record: Runs):
+    """Whoever asked before the scheduler had the job saw no end of it."""
+    record.intend(make_document(), NOW)
+    record.ended("r-1", "ABSENT", None, NOW)
+    record.submitted("r-1", "7", LATER)
+    row = record.find("r-1")
+    assert row is not None
+    assert (row.open, row.state, row.native) == (True, None, "7")
+
+
 def test_a_run_id_is_sent_once(record: Runs):
     """A plan that was submitted is refused; one whose submit failed may be sent again."""
     record.intend(make_document(), NOW)

@@ -111,6 +111,31 @@ def test_finding_by_name_id_and_reference(world: flow.World, tmp_path: Path):
     assert stranger.facts.run_id == ""
 
 
+@pytest.mark.parametrize(("native", "asked"), [({}, "my-run-0123abcd"), ({"job": "/u/x"}, "/u/x")])
+def test_a_run_whose_submit_was_interrupted_is_asked_for(
+    world: flow.World, tmp_path: Path, native: dict[str, str], asked: str
+):
+    """Without a recorded id the cluster is asked for the id that the plan foresees, else for the run id."""
+    request = Request(
+        write_recipe(tmp_path),
+        "scripted",
+        "toy/grpo",
+        '["d"]',
+        settings={"nodes": 1, "name": "my-run"},
+    )
+    plan = flow.prepare(world, request).plan
+    assert plan is not None
+    Scripted.fails = [KeyboardInterrupt()]
+    with pytest.raises(KeyboardInterrupt):
+        flow.submit(world, plan._replace(native=native))
+    Scripted.states[asked] = [seen(State.RUNNING)]
+    job = flow.find(world, "my-run")
+    assert job.ref == JobRef("scripted", asked, "my-run-0123abcd")
+    assert flow.status(world, [job])[job.ref].state is State.RUNNING
+    flow.stop(world, job)
+    assert Scripted.stopped == [asked]
+
+
 def test_an_unknown_name_is_not_absent(world: flow.World):
     """A name that no record knows is an error: nobody was asked, so nothing is known."""
     with pytest.raises(RlaunchError, match=r"run\.unknown"):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rlaunch import zipapps
-from rlaunch.errors import ClusterError
+from rlaunch.errors import ClusterError, UnclearSubmitError
 from rlaunch.model import Plan, Workspace
 from rlaunch.shell import Shell
 from rlaunch.testing.fakes import FakeClock
@@ -136,7 +136,7 @@ def test_an_uncertain_launch_is_looked_up(plan: Plan, trouble: ClusterError) -> 
 def test_a_launch_that_nobody_knows(plan: Plan, there: Any) -> None:
     """No answer, and no job or no answer again: nobody knows, and it is not sent a second time."""
     controller = Controller(troubles.silent("the launch", 200), there=there)
-    with pytest.raises(ClusterError, match=r"iris\.submit-unknown"):
+    with pytest.raises(UnclearSubmitError, match=r"iris\.submit-unknown"):
         send(plan, controller)
     assert len(controller.sent) == 1
 

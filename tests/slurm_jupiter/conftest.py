@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from tests.ada import CONTEXT
+from tests.slurm_jupiter.told import Site
 
 import rlaunch_slurm_jupiter
-from rlaunch import recipes
+from rlaunch import recipes, zipapps
 from rlaunch.layers import lay
 from rlaunch.model import Command, Observed, Plan, Recipe, Request, Run
 from rlaunch.resolve import resolve
@@ -20,6 +21,7 @@ from rlaunch.testing.kit import read_profile
 from rlaunch_slurm_jupiter.cluster import Slurm
 
 ROOT = Path(__file__).resolve().parents[2]
+PLAIN = {"tunnel": None, "modules": [], "interfaces": [], "egress": True}
 TOY = Recipe("toy.yaml", "0" * 64, {"entrypoint": "rlaunch.smoke"}, {})
 
 
@@ -77,3 +79,18 @@ def saved() -> Callable[[str], Recipe]:
     folder = next((place for place in places if place.is_dir()), None)
     assert folder is not None, f"the saved recipes are missing: no `shared/recipes` beside `{ROOT}`"
     return lambda name: recipes.read(str(folder / f"{name}.yaml"))._replace(path=f"{name}.yaml")
+
+
+@pytest.fixture
+def site(
+    tmp_path: Path, run_on: Callable[..., Run], plan_of: Callable[..., Plan]
+) -> Callable[..., Site]:
+    """Make a site whose runs lie in a directory with a blank in its name."""
+
+    def make(**settings: Any) -> Site:
+        places = {"run_dir": f"{tmp_path}/a b/{{run}}", "data_root": f"{tmp_path}/data"}
+        plan = plan_of(run_on(**{**PLAIN, **places, **settings}))
+        artifacts = tuple(zipapps.artifact(n) for n in zipapps.NAMES if "node" in n)
+        return Site(plan._replace(artifacts=artifacts))
+
+    return make

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.core.scripted import make_world
+from tests.slurm_jupiter.told import Site, accounting, queue
 
 from rlaunch import flow, zipapps
 from rlaunch.cluster import LogQuery, PreflightQuery
@@ -22,77 +23,14 @@ from rlaunch.model import (
     Command,
     Evidence,
     JobRef,
-    Plan,
-    Run,
     RunFacts,
     State,
     Status,
 )
-from rlaunch.shell import Done, Shell
-from rlaunch.testing.fakes import FakeClock, FakeShell
-from rlaunch_slurm_jupiter import queries
-from rlaunch_slurm_jupiter.cluster import Slurm
+from rlaunch.shell import Shell
 from rlaunch_slurm_jupiter.diagnosis import ENDS, explain_end
 
 AT = "2026-01-02T03:04:05"
-PLAIN = {"tunnel": None, "modules": [], "interfaces": [], "egress": True}
-
-
-class Site:
-    """One machine with a SLURM that says what the test wants; other commands are real."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.says: dict[str, list[Done]] = {}
-        self.shell, self.clock = FakeShell(self._answer), FakeClock()
-        profile = Slurm.Profile.model_validate(plan.run.profile)
-        self.cluster = Slurm(profile, self.shell, self.clock)
-
-    def say(self, tool: str, *answers: tuple[int, str, str]) -> None:
-        """Queue answers of a tool; the last one stays."""
-        self.says[tool] = [Done((), *answer) for answer in answers]
-
-    def _answer(self, argv: tuple[str, ...], stdin: str | None) -> Done | None:
-        tool = next((w for w in argv if w in self.says), "")
-        if tool:
-            several = self.says[tool]
-            return (several.pop(0) if len(several) > 1 else several[0])._replace(argv=argv)
-        if any(w in argv for w in ("squeue", "sacct", "scancel", "scontrol", "sbatch", "sinfo")):
-            return Done(argv, 0, "", "")
-        return Shell().run(argv, stdin=stdin)
-
-    def calls(self, tool: str) -> list[tuple[str, ...]]:
-        """How a tool was called."""
-        return [c[c.index(tool) + 1 :] for c in self.shell.calls if tool in c]
-
-    def submit(self) -> JobRef:
-        """Submit the plan with a secret."""
-        return self.cluster.submit(self.plan, {"HF_TOKEN": "s3cr3t"}, lambda line: None)
-
-
-@pytest.fixture
-def site(
-    tmp_path: Path, run_on: Callable[..., Run], plan_of: Callable[..., Plan]
-) -> Callable[..., Site]:
-    """Make a site whose runs lie in a directory with a blank in its name."""
-
-    def make(**settings: Any) -> Site:
-        places = {"run_dir": f"{tmp_path}/a b/{{run}}", "data_root": f"{tmp_path}/data"}
-        plan = plan_of(run_on(**{**PLAIN, **places, **settings}))
-        artifacts = tuple(zipapps.artifact(n) for n in zipapps.NAMES if "node" in n)
-        return Site(plan._replace(artifacts=artifacts))
-
-    return make
-
-
-def queue(*rows: str) -> tuple[int, str, str]:
-    """What squeue prints."""
-    return (0, "\n".join([queries.QUEUE_HEADER, *rows]) + "\n", "")
-
-
-def accounting(*rows: str) -> tuple[int, str, str]:
-    """What sacct prints."""
-    return (0, "\n".join([queries.ACCOUNT_HEADER, *rows]) + "\n", "")
 
 
 def test_submit_writes_what_was_planned(site: Callable[..., Site]) -> None:
@@ -129,43 +67,6 @@ def test_a_chain_waits_for_its_links(site: Callable[..., Site]) -> None:
         ("--parsable", "--dependency=afterany:501", script, "2"),
         ("--parsable", "--dependency=afterany:502", script, "3"),
     ]
-
-
-def test_a_refused_link_takes_the_others_back(site: Callable[..., Site]) -> None:
-    """When a later link is refused nothing of the run stays in the queue."""
-    here = site(max_retries=1)
-    error = "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy\n"
-    here.say("sbatch", (0, "501\n", ""), (1, "", error))
-    with pytest.raises(ClusterError, match="Job violates accounting/QOS policy") as caught:
-        here.submit()
-    assert caught.value.findings[0].code == "slurm_jupiter.refused"
-    assert here.calls("scancel") == [("501",)]
-
-
-@pytest.mark.parametrize(
-    "lost", [(1, "", "sbatch: error: Socket timed out on send/recv\n"), (124, "", ""), (0, "?", "")]
-)
-def test_an_unclear_submission_is_looked_up_not_repeated(
-    site: Callable[..., Site], lost: tuple[int, str, str]
-) -> None:
-    """When sbatch cannot say whether the job was taken, it is found by its name, which is the run id."""
-    here = site()
-    here.say("sbatch", lost)
-    here.say("squeue", queue("77|PENDING|None|N/A||rl-0a1b2c3d|/d"))
-    assert here.submit().native == "77"
-    assert len(here.calls("sbatch")) == 1
-    assert "--name=rl-0a1b2c3d" in here.calls("squeue")[0]
-
-
-def test_an_unclear_submission_that_is_nowhere(site: Callable[..., Site]) -> None:
-    """Neither taken nor found: a transient error, and no second try."""
-    here = site()
-    here.say("sbatch", (1, "", "sbatch: error: Unable to contact slurm controller\n"))
-    here.say("squeue", queue())
-    with pytest.raises(ClusterError) as caught:
-        here.submit()
-    assert caught.value.transient
-    assert len(here.calls("sbatch")) == 1
 
 
 def test_a_run_directory_is_used_once(site: Callable[..., Site]) -> None:

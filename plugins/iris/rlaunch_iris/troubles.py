@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlaunch.errors import ClusterError
+from rlaunch.errors import ClusterError, UnclearSubmitError
 
 INSTALL = "`pip install 'rlaunch-iris[client]'` into the environment of rlaunch"
 
@@ -129,9 +129,9 @@ def one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
-def submit_unknown(job_id: str, reason: str) -> ClusterError:
+def submit_unknown(job_id: str, reason: str) -> UnclearSubmitError:
     """The launch may or may not have arrived."""
-    return ClusterError.of(
+    return UnclearSubmitError.of(
         "iris.submit-unknown", f"nobody knows whether `{job_id}` was submitted: {reason}", place=job_id,
         hint="`rlaunch status` asks again; do not launch it a second time before it has answered",
     )  # fmt: skip

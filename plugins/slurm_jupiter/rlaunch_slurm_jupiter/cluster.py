@@ -56,7 +56,9 @@ class Slurm(Cluster):
         """Write the run directory and call sbatch for every link."""
         from rlaunch_slurm_jupiter.submit import submit_plan
 
-        return submit_plan(self.shell, self.site, plan, secrets, report)
+        return submit_plan(
+            plan, secrets, report, shell=self.shell, site=self.site, clock=self.clock
+        )
 
     def status(self, refs: Sequence[JobRef]) -> Mapping[JobRef, Status]:
         """Ask squeue for all of them at once, and sacct for those that it forgot."""

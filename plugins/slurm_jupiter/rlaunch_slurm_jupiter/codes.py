@@ -25,6 +25,14 @@ CODES = (
         "here, or not in this partition; `Requested node configuration is not available`: no node has it.",
     ),
     Code(
+        "slurm_jupiter.submit-unknown",
+        "Nobody knows whether SLURM took the job.\n\n"
+        "`sbatch` gave no clear answer, and the job, which is looked for by its name, was not seen or could "
+        "not be asked about. It is not sent a second time. The run stays open in the record: `rlaunch "
+        "status` asks by name, and says `ABSENT` once SLURM answers that it has no such job; `rlaunch stop` cancels "
+        "what is there.",
+    ),
+    Code(
         "slurm_jupiter.start",
         "When SLURM would start the job, by `sbatch --test-only`.\n\n"
         "An estimate: jobs before it may end early.",

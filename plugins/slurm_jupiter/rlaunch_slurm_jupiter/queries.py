@@ -28,6 +28,8 @@ QUEUE_FORMAT = "%A|%T|%r|%S|%N|%j|%Z"
 QUEUE_HEADER = "JOBID|STATE|REASON|START_TIME|NODELIST|NAME|WORK_DIR"
 ACCOUNT_FIELDS = "JobIDRaw,State,ExitCode,Start,End,NodeList,JobName,WorkDir"
 ACCOUNT_HEADER = ACCOUNT_FIELDS.replace(",", "|")
+BACK_DAYS = 30
+"""So far back the accounting is searched by name; asked by job id it needs no limit."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\Z")
 _FIELD = re.compile(r"(?:^|\s)(\w+)=(.*?)(?=\s+\w[\w:/]*=|\s*$)")
 _JOB = re.compile(r"\d+\Z")
@@ -106,9 +108,20 @@ def read_job(text: str) -> Link | None:
     )  # fmt: skip
 
 
-def ask_named(name: str) -> tuple[str, ...]:
-    """Return the command that finds a run's jobs by name, after a submit whose answer was lost."""
-    return (*UTC, "squeue", "--states=all", f"--format={QUEUE_FORMAT}", f"--name={name}")
+def ask_named(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the command that finds the user's own jobs by name: a run's name is its id."""
+    return (
+        *UTC, "squeue", "--me", "--states=all", f"--format={QUEUE_FORMAT}",
+        f"--name={','.join(names)}",
+    )  # fmt: skip
+
+
+def ask_named_accounting(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the command that finds jobs by name in the accounting, which of itself shows today's only."""
+    return (
+        *UTC, "sacct", "--parsable2", f"--format={ACCOUNT_FIELDS}", f"--starttime=now-{BACK_DAYS}days",
+        f"--name={','.join(names)}",
+    )  # fmt: skip
 
 
 def ask_running() -> tuple[str, ...]:

@@ -2,93 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from rlaunch.errors import ClusterError
 from rlaunch.model import JobRef, Rank, State, Status
-from rlaunch.shell import Done
-from rlaunch_slurm_jupiter import nodelist, queries, records
+from rlaunch_slurm_jupiter import nodelist, records
+from rlaunch_slurm_jupiter.questions import Questions, Unanswered, jobs_of
 from rlaunch_slurm_jupiter.records import Traces
 from rlaunch_slurm_jupiter.site import Site
-from rlaunch_slurm_jupiter.states import Link, Verdict, combine
+from rlaunch_slurm_jupiter.states import Verdict, combine
 
 CLOSE_LOOK = 32
 """Up to so many runs at once their ranks are read too: a directory and a file for each node."""
-LATE = 8
-"""For at most so many jobs that ended just now the controller is asked once more, for their exit codes."""
 Rendezvous = Callable[[str, str], str]
 """(run id, run directory) -> the run's rendezvous directory."""
-
-
-def jobs_of(ref: JobRef) -> tuple[str, ...]:
-    """Return the job ids of a run, in the order of its chain: `101+102+103`."""
-    parts = ref.native.split("+")
-    return tuple(parts) if all(p.isdecimal() for p in parts) else ()
-
-
-class Unanswered(Exception):  # noqa: N818  # says what it is
-    """SLURM could not be asked; the message says why."""
-
-
-class Questions:
-    """SLURM, asked by commands on a site."""
-
-    def __init__(self, site: Site) -> None:
-        self.site = site
-
-    def look(self, jobs: Sequence[str]) -> dict[str, Link]:
-        """Return what is known of each job; one that is not there is left out. Raises Unanswered."""
-        found = self._queue(jobs)
-        lost = [job for job in jobs if job not in found or found[job].meaning.ended]
-        if not lost:
-            return found
-        kept = self._accounting(lost)
-        if kept is None:  # this cluster keeps none: the controller's word is all there is
-            return self._late(found, [job for job in lost if job in found])
-        late = []
-        for job in lost:
-            if job in kept and (kept[job].meaning.ended or job not in found):
-                found[job] = kept[job]
-            elif job in found:
-                late.append(job)
-        return self._late(found, late)
-
-    def _queue(self, jobs: Sequence[str]) -> dict[str, Link]:
-        done = self.site.run(queries.ask_queue(jobs))
-        if done.code != 0:
-            if queries.is_unknown_job(done.err):
-                return {}
-            raise Unanswered(_said("squeue", done))
-        try:
-            return queries.read_queue(done.out)
-        except queries.NotAnswered as error:
-            raise Unanswered(f"squeue: {error}") from None
-
-    def _accounting(self, jobs: Sequence[str]) -> dict[str, Link] | None:
-        done = self.site.run(queries.ask_accounting(jobs))
-        if done.code != 0:
-            if queries.is_no_accounting(done.err + done.out):
-                return None
-            raise Unanswered(_said("sacct", done))
-        try:
-            return queries.read_accounting(done.out)
-        except queries.NotAnswered as error:
-            raise Unanswered(f"sacct: {error}") from None
-
-    def _late(self, found: dict[str, Link], jobs: Iterable[str]) -> dict[str, Link]:
-        for job in list(jobs)[:LATE]:
-            done = self.site.run(queries.ask_job(job))
-            seen = queries.read_job(done.out) if done.code == 0 else None
-            if seen is not None and seen.meaning.ended:
-                found[job] = seen
-        return found
-
-
-def _said(tool: str, done: Done) -> str:
-    lines = done.err.strip().splitlines() or done.out.strip().splitlines()
-    why = lines[-1][:200] if lines else "no answer in time" if done.code == 124 else "no word"
-    return f"{tool} failed ({done.code}): {why}"
 
 
 def status_of(
@@ -97,15 +25,16 @@ def status_of(
     """Return the state of every ref. SLURM decides; the shared directory only tells more about it."""
     if not refs:
         return {}
-    jobs = {ref: jobs_of(ref) for ref in refs}
-    asked = tuple(dict.fromkeys(job for several in jobs.values() for job in several))
     try:
-        seen = Questions(site).look(asked) if asked else {}
+        links = Questions(site).jobs(refs)
     except Unanswered as error:
         return {ref: Status(ref, State.UNKNOWN, str(error)) for ref in refs}
-    verdicts = {ref: combine([seen[j] for j in jobs[ref] if j in seen]) for ref in refs}
+    verdicts = {ref: combine(links[ref]) for ref in refs}
     traces = _traces(site, verdicts, rendezvous, now)
-    return {ref: describe(ref, jobs[ref], verdicts[ref], traces.get(ref, Traces())) for ref in refs}
+    chains = {ref: jobs_of(ref) or tuple(link.job for link in links[ref]) for ref in refs}
+    return {
+        ref: describe(ref, chains[ref], verdicts[ref], traces.get(ref, Traces())) for ref in refs
+    }
 
 
 def describe(ref: JobRef, jobs: Sequence[str], verdict: Verdict, traces: Traces) -> Status:
@@ -251,12 +180,11 @@ def run_dir_of(site: Site, ref: JobRef) -> str | None:
 
     Raises ClusterError `not-asked`.
     """
-    jobs = jobs_of(ref)
     try:
-        found = Questions(site).look(jobs[:1]) if jobs else {}
+        found = Questions(site).jobs([ref])[ref]
     except Unanswered as error:
         raise not_asked(str(error)) from None
-    folder = found[jobs[0]].work_dir if jobs and jobs[0] in found else ""
+    folder = found[0].work_dir if found else ""
     return folder if folder.startswith("/") else None
 
 

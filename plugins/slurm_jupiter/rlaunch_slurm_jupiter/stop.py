@@ -8,9 +8,10 @@ from contextlib import suppress
 from rlaunch.cluster import Clock
 from rlaunch.errors import ClusterError
 from rlaunch.model import JobRef
+from rlaunch_slurm_jupiter.questions import Questions, Unanswered, jobs_of
 from rlaunch_slurm_jupiter.site import Parcel, Site
 from rlaunch_slurm_jupiter.states import Link
-from rlaunch_slurm_jupiter.status import Questions, Unanswered, jobs_of, not_asked
+from rlaunch_slurm_jupiter.status import not_asked
 
 POLL_S = 0.5
 CONFIRM_S = 5.0
@@ -25,13 +26,11 @@ def stop_run(site: Site, clock: Clock, ref: JobRef, *, grace_s: float, kill_wait
 
     Raises ClusterError `host`, `not-asked` or `not-stopped`.
     """
-    jobs = jobs_of(ref)
-    if not jobs:
-        return
     begin = clock.monotonic()
-    live = _live(site, jobs)
+    live = _live(site, ref)
     if not live:
         return
+    jobs = jobs_of(ref) or tuple(link.job for link in live)
     folder = next((link.work_dir for link in live if link.work_dir.startswith("/")), "")
     if ref.run_id and folder:
         with suppress(ClusterError):  # its directory may be gone; the jobs are not
@@ -42,12 +41,12 @@ def stop_run(site: Site, clock: Clock, ref: JobRef, *, grace_s: float, kill_wait
         _scancel(site, waiting)
     if running and ref.run_id:
         _scancel(site, ["--batch", "--signal=TERM", *running])
-        live = _wait(site, clock, jobs, begin + grace_s)
+        live = _wait(site, clock, ref, begin + grace_s)
     if live or not ref.run_id:
         _scancel(site, list(jobs))
         if ref.run_id:  # they had their grace
             _scancel(site, ["--signal=KILL", *jobs])
-    if left := _wait(site, clock, jobs, begin + kill_wait_s + CONFIRM_S):
+    if left := _wait(site, clock, ref, begin + kill_wait_s + CONFIRM_S):
         raise ClusterError.of(
             "slurm_jupiter.not-stopped", f"{len(left)} job(s) are still there: {left[0].job} {left[0].word}",
             place=str(ref), hint=f"`scancel --signal=KILL {' '.join(x.job for x in left)}`",
@@ -56,16 +55,17 @@ def stop_run(site: Site, clock: Clock, ref: JobRef, *, grace_s: float, kill_wait
         site.run(("rm", "-f", "--", f"{folder}/secrets.json"))
 
 
-def _live(site: Site, jobs: Sequence[str]) -> list[Link]:
+def _live(site: Site, ref: JobRef) -> list[Link]:
+    """Return the run's jobs that have not ended: by id, or by name where no id was recorded."""
     try:
-        found = Questions(site).look(jobs)
+        found = Questions(site).jobs([ref])[ref]
     except Unanswered as error:
         raise not_asked(str(error)) from None
-    return [found[job] for job in jobs if job in found and not found[job].meaning.ended]
+    return [link for link in found if not link.meaning.ended]
 
 
-def _wait(site: Site, clock: Clock, jobs: Sequence[str], until: float) -> list[Link]:
-    while live := _live(site, jobs):
+def _wait(site: Site, clock: Clock, ref: JobRef, until: float) -> list[Link]:
+    while live := _live(site, ref):
         if clock.monotonic() >= until:
             return live
         clock.sleep(POLL_S)

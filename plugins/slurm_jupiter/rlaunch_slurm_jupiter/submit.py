@@ -7,30 +7,28 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from rlaunch.cluster import Report
-from rlaunch.errors import ClusterError
+from rlaunch.cluster import Clock, Report
+from rlaunch.errors import ClusterError, UnclearSubmitError
 from rlaunch.model import JobRef, Plan
-from rlaunch.shell import Done, Shell
-from rlaunch_slurm_jupiter import queries, source
+from rlaunch.shell import Shell
+from rlaunch_slurm_jupiter import source
+from rlaunch_slurm_jupiter.chain import send_links
 from rlaunch_slurm_jupiter.site import Parcel, Site
-from rlaunch_slurm_jupiter.ssh import LOST
-
-TRANSIENT = (
-    "Socket timed out",
-    "Unable to contact slurm controller",
-    "Connection refused",
-    "Zero Bytes were",
-)
-"""What sbatch says when it does not know whether the job was taken."""
 
 
 def submit_plan(
-    shell: Shell, site: Site, plan: Plan, secrets: Mapping[str, str], report: Report
+    plan: Plan,
+    secrets: Mapping[str, str],
+    report: Report,
+    *,
+    shell: Shell,
+    site: Site,
+    clock: Clock,
 ) -> JobRef:
     """Send the plan; the reference has the job ids of all links, joined by `+`.
 
-    Raises ClusterError `run-exists`, `not-written`, `source`, `refused`, `host`. Where a later link is
-    refused, the earlier ones are cancelled again.
+    Raises ClusterError `run-exists`, `not-written`, `source`, `refused`, `host`: SLURM has nothing of the
+    run, no secret is left, and the plan may be sent again. Raises UnclearSubmitError where it may have a job.
     """
     run, native = plan.run, plan.native
     root = run.paths.run_dir
@@ -44,67 +42,27 @@ def submit_plan(
         source.ship(shell, site, plan)
     if run.paths.artifacts != root:
         site.put(run.paths.artifacts, _artifacts(plan))
-    site.put(root, _parcels(plan, secrets, run.paths.artifacts == root))
-    report(f"submitting {native['links']} job(s) from {root}")
-    return JobRef(run.cluster, "+".join(_send(site, plan)), run.id)
-
-
-def _send(site: Site, plan: Plan) -> list[str]:
-    """Call sbatch for every link; return the job ids."""
-    jobs: list[str] = []
-    for link in range(1, plan.native["links"] + 1):
-        try:
-            jobs.append(_sbatch(site, plan, link, jobs[-1] if jobs else None))
-        except ClusterError:
-            if jobs:
-                site.run(("scancel", *jobs), timeout=30)
-            raise
-    return jobs
-
-
-def link_argv(plan: Plan, link: int, after: str | None) -> tuple[str, ...]:
-    """Return the command of one link: the plan's own, with its number and what it waits for."""
-    program, *options, script = plan.native["argv"]
-    wait = [f"--dependency=afterany:{after}"] if after else []
-    return (program, *options, *wait, script, str(link))
-
-
-def _sbatch(site: Site, plan: Plan, link: int, after: str | None) -> str:
-    done = site.batch(link_argv(plan, link, after), timeout=120)
-    job = queries.read_submitted(done.out) if done.code == 0 else None
-    if job is not None:
-        return job
-    if _ambiguous(done) and (found := _find(site, plan, after)):
-        return found
-    raise refused(done, "sbatch")
-
-
-def _ambiguous(done: Done) -> bool:
-    """Tell whether the job may have been taken although sbatch did not say so."""
-    return done.code in (0, 124, LOST) or done.code < 0 or any(t in done.err for t in TRANSIENT)
-
-
-def _find(site: Site, plan: Plan, after: str | None) -> str | None:
-    """Look a job up by its name, which is the run id: never send it twice."""
-    done = site.run(queries.ask_named(plan.run.id))
     try:
-        found = queries.read_queue(done.out) if done.code == 0 else {}
-    except queries.NotAnswered:
-        return None
-    fresh = [job for job in found if after is None or int(job) > int(after)]
-    return max(fresh, key=int, default=None)
+        site.put(root, _parcels(plan, secrets, run.paths.artifacts == root))
+    except BaseException:
+        forget(site, plan)
+        raise
+    report(f"submitting {native['links']} job(s) from {root}")
+    try:
+        jobs = send_links(site, clock, plan)
+    except UnclearSubmitError:
+        raise  # a job that was taken all the same needs its files
+    except ClusterError:
+        forget(site, plan)
+        raise
+    return JobRef(run.cluster, "+".join(jobs), run.id)
 
 
-def refused(done: Done, tool: str) -> ClusterError:
-    """Return the error of a submission that SLURM did not take, in its own words."""
-    lines = [x.removeprefix(f"{tool}: error: ") for x in done.err.strip().splitlines() if x.strip()]
-    why = lines[-1] if lines else f"{tool} ended with {done.code} and without a word"
-    transient = _ambiguous(done)
-    finding = ClusterError.of(
-        "slurm_jupiter.refused", f"SLURM did not take the job: {why}", place=tool,
-        hint="see `scontrol show partition` and `sacctmgr show assoc user=$USER`",
-    ).findings[0]  # fmt: skip
-    return ClusterError(finding, transient=transient)
+def forget(site: Site, plan: Plan) -> None:
+    """Remove what a plan that was not taken must not leave: its secrets, and the mark of a run."""
+    root = plan.run.paths.run_dir
+    names = ("job.sh", *(secret.path for secret in plan.secret_files))
+    site.run(("rm", "-f", "--", *(f"{root}/{name}" for name in names)))
 
 
 def _parcels(plan: Plan, secrets: Mapping[str, str], artifacts: bool) -> Iterator[Parcel]:
