@@ -12,6 +12,8 @@ import pytest
 from pydantic import ValidationError
 
 import rlaunch_slurm_jupiter
+from rlaunch.errors import RlaunchError
+from rlaunch.layers import lay
 from rlaunch.model import Command, Finding, Plan, Recipe, Run
 from rlaunch.testing.kit import read_profile
 from rlaunch_slurm_jupiter.checks import check
@@ -55,6 +57,54 @@ def test_a_misspelt_fact_is_refused(change: dict[str, Any]) -> None:
     base = read_profile(rlaunch_slurm_jupiter.PROFILES["jupiter"])
     with pytest.raises(ValidationError):
         Slurm.Profile.model_validate({**base, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"save_lead_s": 43200}, "`max_time_s` is 43200"),
+        ({"kill_wait_s": 20}, "20 s after its SIGTERM SLURM kills, sooner than `grace_s`, 25 s, is over"),
+        ({"grace_s": 31, "kill_wait_s": ...}, "sooner than `grace_s`, 31 s"),
+        (
+            {"time_by_nodes": [{"nodes": 8, "seconds": 9}, {"nodes": 4, "seconds": 99}]},
+            "must ascend, and are 8, 4",
+        ),
+        ({"bad_nodes": [{"nodes": "n[1-", "reason": "x"}]}, "is no node list: brackets do not match"),
+        ({"bad_nodes": [{"nodes": "n1 n2", "reason": "x"}]}, "is no node list: `n1 n2`"),
+        ({"bad_nodes": [{"nodes": "", "reason": "x"}]}, "is no node list: ``"),
+        ({"tunnel": {}}, "needs `login`"),
+        ({"tunnel": {"wrapper": ["proxychains4"]}}, "needs `login`"),
+        ({"tunnel": {"login": "x", "proxy": "10.0.0.1:1"}}, "both `login` and `proxy`"),
+    ],
+)  # fmt: skip
+def test_facts_that_cannot_be_are_refused(change: dict[str, Any], message: str) -> None:
+    """What would only show in a job is said by `clusters --check`, in plain words."""
+    base = {**read_profile(rlaunch_slurm_jupiter.PROFILES["jupiter"]), **change}
+    with pytest.raises(RlaunchError) as caught:
+        lay(
+            Slurm.Profile, {k: v for k, v in base.items() if v is not ...},
+            origin="x.yaml", user={}, typed={}, flags={},
+        )  # fmt: skip
+    [finding] = caught.value.findings
+    assert (finding.code, finding.place) == ("profile.invalid", "x.yaml")
+    assert message in finding.message
+    assert "alue error" not in finding.message
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "path"),
+    [
+        ({"proxy": "10.0.0.1"}, "tunnel.proxy"),
+        ({"proxy": "socks5://10.0.0.1:1"}, "tunnel.proxy"),
+        ({"login": "x", "probe": "huggingface.co"}, "tunnel.probe"),
+    ],
+)
+def test_a_door_has_a_port(tunnel: dict[str, str], path: str) -> None:
+    """Addresses of the tunnel are `host:port`; without one every node would end with a traceback."""
+    base = read_profile(rlaunch_slurm_jupiter.PROFILES["jupiter"])
+    with pytest.raises(ValidationError) as caught:
+        Slurm.Profile.model_validate({**base, "tunnel": tunnel})
+    assert [".".join(map(str, e["loc"])) for e in caught.value.errors()] == [path]
 
 
 def test_no_profile_switches_verification_off() -> None:
@@ -140,6 +190,48 @@ def test_a_requeue_needs_a_warning_before_the_limit(codes: Codes) -> None:
     """Without the early signal a job at its limit would not come back: said before it is sent."""
     assert "requeue-lead" in codes(restart="requeue", max_retries=1, save_lead_s=0)
     assert "requeue-lead" not in codes(restart="requeue", max_retries=1)
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "level", "message"),
+    [
+        (120, "error", "120 s of a job of 00:02:00: it would be asked to end at its start"),
+        (90, "error", "of a job of 00:02:00"),
+        (180, "warning", "only 0 s are sure to be left"),
+        (181, "", ""),
+        (209, "", ""),
+        (210, "", ""),
+        (43200, "", ""),
+    ],
+)
+def test_a_lead_must_leave_work(codes: Codes, timeout_s: int, level: str, message: str) -> None:
+    """A job that is asked to save when it begins is refused; SLURM's minutes and its tick count."""
+    found = codes(timeout_s=timeout_s, save_lead_s=120).get("save-lead")
+    assert (found.level if found else "") == level
+    if found:
+        assert message in found.message
+        assert found.hint
+
+
+def test_a_lead_of_nearly_the_whole_job(codes: Codes) -> None:
+    """The warning says what is sure to be left, and the hint the longest lead that is fine."""
+    found = codes(timeout_s=180, save_lead_s=100)["save-lead"]
+    assert (found.level, "only 20 s" in found.message) == ("warning", True)
+    assert found.hint.endswith("at most 90")
+    assert "save-lead" not in codes(timeout_s=180, save_lead_s=90)
+    assert codes(timeout_s=60, save_lead_s=5)["save-lead"].hint.endswith("`--set save_lead_s=0`")
+    assert "save-lead" not in codes(timeout_s=60, save_lead_s=0)
+
+
+def test_a_wrapper_needs_its_library_in_the_image(codes: Codes) -> None:
+    """An image that is not given the wrapper's library is said before a node is asked for."""
+    found = codes(sif="/images/x.sif")["wrapper-library"]
+    assert (found.level, found.place) == ("warning", "binds")
+    assert "`ldconfig -p | grep proxychains`" in found.hint
+    assert "wrapper-library" not in codes()
+    assert "wrapper-library" not in codes(sif="/images/x.sif", tunnel={"login": "x"})
+    bound = ["/usr/lib64/libproxychains4.so"]
+    assert "wrapper-library" not in codes(sif="/images/x.sif", binds=bound)
 
 
 OFFLINE = {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}

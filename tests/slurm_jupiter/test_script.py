@@ -55,6 +55,8 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "image": {"sif": "/images/a b.sif", "binds": ["/x:/y:ro", "/a b"], "overlays": ["/o.img"]},
     "unset": {"unset": ["LD_PRELOAD"], "before": ["export X=1"]},
     "proxy": {"tunnel": {"proxy": "10.1.2.3:1080"}},
+    "wrapped": {"tunnel": {"proxy": "gate:1080", "wrapper": ["proxychains4"]}},
+    "login": {"tunnel": {"login": "gate"}, "interfaces": []},
     "blanks": {"run_dir": "/s/it's a 'dir'; & \"q\" #1/{run}"},
 }
 
@@ -554,6 +556,39 @@ def test_the_tunnel_is_handed_to_every_task(batch: Callable[..., Batch]) -> None
     assert "localnet 10.0.0.0/255.0.0.0" in config.read_text()
     assert "localnet 127.0.0.1/255.0.0.0" in config.read_text(), "what this node is attached to"
     assert "localnet 100.64.0.0/255.192.0.0" in config.read_text(), "what the profile says"
+
+
+def test_a_standing_proxy_is_reached_without_itself(batch: Callable[..., Batch]) -> None:
+    """A proxy outside the private networks is reached directly; its name becomes an address."""
+    for number, proxy in enumerate(("192.0.2.7:1080", "localhost:1080")):
+        job = batch(run=str(number), tunnel={"proxy": proxy, "wrapper": ["env"]})
+        job.run()
+        words = job.called("srun")
+        config = Path(words[words.index("-f") + 1]).read_text()
+        address = "127.0.0.1" if number else "192.0.2.7"
+        assert f"localnet {address}/255.255.255.255" in config
+        assert f"socks5 {address} 1080" in config
+        assert words[-1] == f"{address}:1080"
+    job = batch(run="none", tunnel={"proxy": "nowhere.invalid:1080", "wrapper": ["env"]})
+    (job.bin / "getent").write_text("#!/bin/sh\nexit 2\n")
+    (job.bin / "getent").chmod(0o755)
+    code, out = job.run()
+    assert (code, job.end(1)) == (84, "failed tunnel-failed 84"), out
+
+
+@pytest.mark.parametrize(
+    "tunnel", [{"proxy": "192.0.2.7:1080", "wrapper": ["env"]}, {"login": "nobody@127.0.0.1"}]
+)
+def test_a_node_that_hides_its_networks(
+    batch: Callable[..., Batch], tunnel: dict[str, Any]
+) -> None:
+    """Without `ip` the gang's own connections would go through the proxy: the job says so and ends."""
+    job = batch(tunnel=tunnel)
+    (job.bin / "ip").write_text("#!/bin/sh\nexit 127\n")
+    (job.bin / "ip").chmod(0o755)
+    code, out = job.run()
+    assert (code, job.end(1)) == (84, "failed networks-unknown 84"), out
+    assert job.called("srun") == []
 
 
 def test_one_srun_for_all_nodes(batch: Callable[..., Batch]) -> None:

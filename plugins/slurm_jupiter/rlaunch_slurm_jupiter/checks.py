@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from rlaunch.codes import Code, rule
@@ -11,6 +12,8 @@ from rlaunch_slurm_jupiter.container import container_of
 from rlaunch_slurm_jupiter.directives import clock, wall_limit, wall_seconds
 from rlaunch_slurm_jupiter.planning import ray_temp
 
+TICK_S, LEAST_WORK_S = 60, 30
+"""SLURM may signal so much earlier than asked; so much of a job should be left for its work."""
 LONGEST_TEMP = 43
 """Bytes that Ray's socket paths leave for its temporary directory."""
 
@@ -138,6 +141,52 @@ def requeues_can_be_made(run: Run, plan: Plan) -> Iterable[Finding]:
         )  # fmt: skip
 
 
+@rule("slurm_jupiter.save-lead")
+def lead_leaves_work(run: Run, plan: Plan) -> Iterable[Finding]:
+    """The driver would be asked to save when the job has hardly begun.
+
+    `save_lead_s` before the wall limit the driver is told to save and end, and SLURM may say it up to 60 s
+    sooner. A lead as long as the job's time is an error: each link would end at once and do nothing. A
+    warning where fewer than 30 s are sure to be left for work. SLURM counts whole minutes of wall time.
+    """
+    lead, asked = int(run.profile["save_lead_s"]), wall_seconds(run)
+    if not lead or not asked:
+        return
+    minutes = -(-asked // 60)
+    left = minutes * 60 - lead
+    if left - TICK_S >= LEAST_WORK_S:
+        return
+    sure = f"only {max(left - TICK_S, 0)} s are sure to be left for work"
+    yield Finding(
+        "error" if left <= 0 else "warning", "slurm_jupiter.save-lead",
+        f"`save_lead_s` is {lead} s of a job of {clock(minutes * 60)}: "
+        f"{'it would be asked to end at its start' if left <= 0 else sure}",
+        "save_lead_s", f"a longer `--time-limit`, or `--set save_lead_s=N`, at most {lead + left - 90}"
+        if lead + left > 90 else "a longer `--time-limit`, or `--set save_lead_s=0`",
+    )  # fmt: skip
+
+
+@rule("slurm_jupiter.wrapper-library", level="warning")
+def image_has_the_wrapper(run: Run, plan: Plan) -> Iterable[Finding]:
+    """The tunnel's wrapper stands before an image that is not given its library.
+
+    A wrapper such as proxychains works by a library that it preloads into every program. In an image
+    without that library it is lost without a word, and the job ends as `tunnel-dead` after its nodes were
+    given to it. No bind names the library; an image that has it inside is fine.
+    """
+    tunnel, container = run.profile["tunnel"], container_of(run, ())
+    if not tunnel or not tunnel["wrapper"] or container is None:
+        return
+    name = PurePosixPath(tunnel["wrapper"][0]).name.rstrip("0123456789.-")
+    if not any(name in bind for bind in (*container.binds, *container.overlays)):
+        yield Finding(
+            "warning", "slurm_jupiter.wrapper-library",
+            f"no bind brings the library of `{tunnel['wrapper'][0]}` into the image: where the image has "
+            "none, the job ends as `tunnel-dead`",
+            "binds", f"`ldconfig -p | grep {name}` on a node names it: add it to `binds`",
+        )  # fmt: skip
+
+
 RULES = (
     time_fits,
     gpus_exist,
@@ -146,6 +195,8 @@ RULES = (
     traps_are_avoided,
     links_resume,
     requeues_can_be_made,
+    lead_leaves_work,
+    image_has_the_wrapper,
 )
 CODES: tuple[Code, ...] = tuple(r.code for r in RULES)  # type: ignore[attr-defined]  # set by @rule
 

@@ -46,6 +46,10 @@ ENDS: Mapping[str, tuple[str, str]] = {
         "the tunnel out of the compute nodes could not be made",
         "`ssh LOGIN true` from a compute node must work without a question",
     ),
+    "networks-unknown": (
+        "the batch node did not say which networks it is attached to",
+        "`ip -4 addr` must work there (iproute2): the gang's own connections must not go through the proxy",
+    ),
     "tunnel-dead": (
         "the internet could not be reached through the tunnel",
         "`rlaunch logs RUN` has what was tried; an image needs the wrapper's library in `binds`",

@@ -165,6 +165,15 @@ trap 'broken=$?' ERR
 set -eu"""
 
 NETWORKS = r"""networks="$(ip -4 -o addr show 2>/dev/null | awk '{ print $2, $4 }')" || true
+[[ -n "$networks" ]] || fail networks-unknown 84 "this node does not say what it is attached to (ip addr)"
+"""
+
+PROXY = r"""proxy_host="${proxy%:*}"
+if [[ ! "$proxy_host" =~ ^[0-9.]+$ ]]; then # the wrapper reads numbers only
+  proxy_host="$(getent ahostsv4 "$proxy_host" | awk 'NR == 1 { print $1 }')" || true
+  [[ -n "$proxy_host" ]] || fail tunnel-failed 84 "the proxy's name has no address: ${proxy%:*}"
+  proxy="$proxy_host:${proxy##*:}"
+fi
 """
 
 TUNNEL = r"""address=""
@@ -205,7 +214,7 @@ netmask() { # BITS
 {
   printf '%s\n' strict_chain quiet_mode 'tcp_read_time_out 15000' 'tcp_connect_time_out 8000'
   printf 'localnet %s\n' 127.0.0.0/255.0.0.0 10.0.0.0/255.0.0.0 172.16.0.0/255.240.0.0 \
-    192.168.0.0/255.255.0.0 169.254.0.0/255.255.0.0 "${local[@]}"
+    192.168.0.0/255.255.0.0 169.254.0.0/255.255.0.0 "${proxy%:*}/255.255.255.255" "${local[@]}"
   # the gang's own connections: what the node is attached to needs no way out
   while read -r _ network; do
     if [[ "$network" == */* ]]; then

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from rlaunch.profiles import Model, Profile
+from rlaunch_slurm_jupiter import nodelist
+
+
+def _untrue(message: str) -> PydanticCustomError:
+    """Return the fault of a fact that cannot be; the message is shown as it is."""
+    return PydanticCustomError("fact", "{message}", {"message": message})
+
+
+def _read_nodes(text: str) -> str:
+    """Refuse a node list that SLURM would not read either."""
+    try:
+        names = nodelist.expand(text)
+    except ValueError as error:
+        raise _untrue(f"is no node list: {error}") from None
+    if not names or any(char.isspace() for name in names for char in name):
+        raise _untrue(f"is no node list: `{text[:80]}`")
+    return text
 
 
 class BadNodes(Model):
     """Nodes that jobs stay away from (`--exclude`)."""
 
-    nodes: str
+    nodes: Annotated[str, AfterValidator(_read_nodes)]
     """A node list as SLURM writes it: `n[001-003,010]`."""
     reason: str
     since: Annotated[str, BeforeValidator(str)] = ""
@@ -35,7 +60,7 @@ class Tunnel(Model):
     """The key for it; absent: what ssh finds by itself."""
     options: tuple[str, ...] = ()
     """More options of ssh, one word each: `-p`, `2222`, `-o`, `ProxyJump=gate`."""
-    proxy: str | None = None
+    proxy: Annotated[str, Field(pattern=r"^[^\s:]+:\d+$")] | None = None
     """`host:port` of a standing SOCKS5 proxy."""
     port: int = Field(default=7003, ge=1024, le=65535)
     """The port that `ssh -D` listens on."""
@@ -45,9 +70,19 @@ class Tunnel(Model):
     local: tuple[Annotated[str, Field(pattern=r"^[\d.]+/[\d.]+$")], ...] = ()
     """More networks that are reached without the wrapper, as `198.18.0.0/255.254.0.0`; private ones and those
     that the batch node is attached to always are."""
-    probe: str = "huggingface.co:443"
+    probe: str = Field(default="huggingface.co:443", pattern=r"^[^\s:]+:\d+$")
     """`host:port` that must answer with a TLS certificate that verifies, before Ray starts."""
     timeout_s: float = Field(default=30, gt=0)
+
+    @model_validator(mode="after")
+    def _leads_somewhere(self) -> Self:
+        if not self.login and not self.proxy:
+            raise _untrue(
+                "needs `login`, the host that `ssh -D` goes to, or `proxy`, one that stands"
+            )
+        if self.login and self.proxy:
+            raise _untrue("has both `login` and `proxy`: only one of them can be the way out")
+        return self
 
 
 class Trap(Model):
@@ -95,7 +130,7 @@ class SlurmProfile(Profile):
     save_lead_s: int = Field(default=0, ge=0, le=65535)
     """So long before the wall limit the driver is asked to save and end (`--signal`), and so long it may
     take, less what teardown needs (`grace_s`, 10 s at most); never less than `grace_s`. 0: not asked."""
-    kill_wait_s: float = Field(default=30, gt=2)
+    kill_wait_s: float = Field(default=30, gt=2, validate_default=True)
     """SLURM's KillWait: from SIGTERM to SIGKILL."""
 
     modules: tuple[str, ...] = ()
@@ -135,6 +170,34 @@ class SlurmProfile(Profile):
     min_inodes: int = Field(default=10000, ge=0)
     """Preflight wants so much free in the run directory's file system."""
     traps: tuple[Trap, ...] = ()
+
+    @field_validator("time_by_nodes")
+    @classmethod
+    def _ascends(cls, limits: tuple[WallLimit, ...]) -> tuple[WallLimit, ...]:
+        counts = [limit.nodes for limit in limits]
+        if counts != sorted(set(counts)):
+            raise _untrue(f"the numbers of nodes must ascend, and are {str(counts)[1:-1]}")
+        return limits
+
+    @field_validator("save_lead_s")
+    @classmethod
+    def _comes_after_the_start(cls, lead: int, info: ValidationInfo) -> int:
+        longest = info.data.get("max_time_s")
+        if longest is not None and lead >= longest:
+            raise _untrue(
+                f"{lead} s before the wall limit lie before the job's start: `max_time_s` is {longest}"
+            )
+        return lead
+
+    @field_validator("kill_wait_s")
+    @classmethod
+    def _outlasts_the_grace(cls, wait: float, info: ValidationInfo) -> float:
+        grace = info.data.get("grace_s")
+        if grace is not None and grace > wait:
+            raise _untrue(
+                f"{wait:g} s after its SIGTERM SLURM kills, sooner than `grace_s`, {grace:g} s, is over"
+            )
+        return wait
 
 
 def schema() -> dict[str, Any]:

@@ -23,6 +23,7 @@ from rlaunch_slurm_jupiter.fragments import (
     END,
     HEAD,
     NETWORKS,
+    PROXY,
     RUN,
     TUNNEL,
     TUNNEL_WRAPPER,
@@ -134,8 +135,10 @@ def _tunnel(job: Job) -> Iterator[str]:
         return
     tunnel = job.tunnel
     yield "# --- the way out: checked on every node before Ray starts ---"
-    if tunnel["login"] or tunnel["wrapper"]:
+    if tunnel["wrapper"] or (tunnel["login"] and job.interfaces):
         yield NETWORKS
+    elif tunnel["login"]:
+        yield 'networks=""'
     if tunnel["login"]:
         yield _array("interfaces", job.interfaces)
         identity = ("-i", tunnel["identity"]) if tunnel["identity"] else ()
@@ -144,6 +147,8 @@ def _tunnel(job: Job) -> Iterator[str]:
         yield TUNNEL
     else:
         yield _value("proxy", str(tunnel["proxy"]))
+        if tunnel["wrapper"]:
+            yield PROXY
     if tunnel["wrapper"]:
         yield _array("wrapper", tuple(tunnel["wrapper"]))
         yield _array("local", tuple(tunnel["local"]))
