@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlaunch.cli.speak import status_line
 from rlaunch.model import JobRef, State
 from rlaunch_slurm_jupiter.records import Traces, read_ending, read_last, read_outcome, read_ranks
 from rlaunch_slurm_jupiter.states import NEVER, TABLE, Link, combine
@@ -36,6 +37,8 @@ def link(word: str, *, ran: bool = True, code: int | None = None, reason: str = 
         ((link("CANCELLED"), link("CANCELLED", ran=False)), State.KILLED, 1),
         ((link("NODE_FAIL"),), State.WORKER_FAILED, 1),
         ((link("REQUEUED", ran=False),), State.WAITING, 1),
+        ((link("PENDING", ran=False, reason="BeginTime"),), State.WAITING, 1),
+        ((link("PENDING", ran=False, reason="Priority"),), State.PENDING, 1),
         ((link("XYZZY"),), State.UNKNOWN, 1),
     ],
 )
@@ -74,6 +77,16 @@ def test_a_live_job_is_never_an_ended_run(chain: list[Link]) -> None:
 
 
 REF = JobRef("jupiter", "1", "rl-0")
+
+
+@pytest.mark.parametrize("word", ["PENDING", "RUNNING"])
+def test_the_expected_start_is_told(word: str) -> None:
+    """The line of a waiting run has SLURM's reason and when it expects to start it; no other line has."""
+    job = link(word, ran=False, reason="Priority")._replace(start=AT)
+    line = status_line(describe(REF, ["1"], combine([job]), Traces()))
+    assert line.endswith(
+        f"PENDING (Priority, expected start {AT})" if word == "PENDING" else "RUNNING"
+    )
 
 
 @pytest.mark.parametrize(

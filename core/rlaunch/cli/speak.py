@@ -118,10 +118,15 @@ class Voice:
 
 
 def status_line(status: Status, at: str = "") -> str:
-    """Return one transition as a line: `TIME job STATE (reason) attempt=1 exit=7`."""
+    """Return one transition as a line: `TIME job STATE (reason) attempt=1 exit=7`.
+
+    Where the scheduler says when a waiting job may start (`native["expected_start"]`), that is told too.
+    """
     parts = [at or status.since, str(status.job), str(status.state)]
-    if status.reason:
-        parts.append(f"({status.reason})")
+    start = None if status.state.ended else status.native.get("expected_start")
+    why = ", ".join(text for text in (status.reason, start and f"expected start {start}") if text)
+    if why:
+        parts.append(f"({why})")
     facts = {"attempt": status.attempt, "exit": status.exit_code, "signal": status.signal}
     parts += [f"{name}={value}" for name, value in facts.items() if value is not None]
     return " ".join(part for part in parts if part)

@@ -58,6 +58,9 @@ TABLE: Mapping[str, Meaning] = {
 
 NO_OUTPUT = 53
 """SLURM's "signal" for a job whose output file could not be opened: quota or permissions."""
+PUT_BACK = "BeginTime"
+"""Why a job waits that SLURM has put back (preempted, requeued, a lost node): for a while it may not begin.
+No run of rlaunch asks for a begin time by itself."""
 NEVER = {
     "BadConstraints": "no node has what the job asks for",
     "DependencyNeverSatisfied": "the job that it waits for did not end as it should",
@@ -147,7 +150,7 @@ def combine(links: Sequence[Link]) -> Verdict:
 
 def _live(links: Sequence[Link], number: int, link: Link, what: Meaning) -> Verdict:
     state, reason = what.state, _reason(link, what)
-    if state is State.PENDING and number > 1:
+    if state is State.PENDING and (number > 1 or link.reason == PUT_BACK):
         state = State.WAITING
     if state is State.RUNNING and link.reason == "Prolog":
         state, reason = State.STARTING, "the nodes' prolog runs"
