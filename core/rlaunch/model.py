@@ -267,6 +267,17 @@ class Command(NamedTuple):
     """Configuration files that travel with the run."""
     ledger: tuple[Entry, ...] = ()
     """What became of every leaf of the recipe."""
+    own: OwnCheckpoint | None = None
+    """How a later attempt goes on from what the run itself has saved, where `argv` starts from elsewhere."""
+
+
+class OwnCheckpoint(NamedTuple):
+    """The checkpoints of the run itself, and what the driver is told once there is one."""
+
+    place: str
+    """Directory or URL; `latest_ckpt_global_step.txt` in it names the newest."""
+    words: tuple[str, ...]
+    """Behind the other arguments, of which they correct some."""
 
 
 class Entry(NamedTuple):

@@ -36,6 +36,9 @@ def _lines(shown: Plan) -> Iterator[str]:
     yield f"workspace  {run.workspace.root} ({commit}{dirty})"
     yield from _section("settings", _settings(run.provenance, env=False))
     yield from _section("command", [shlex.quote(word) for word in shown.command.argv])
+    if own := shown.command.own:
+        title = f"command, besides, once {own.place} has a checkpoint"
+        yield from _section(title, [shlex.quote(word) for word in own.words])
     if shown.command.stage:
         yield from _section("staging, on every node", [shlex.join(shown.command.stage)])
     yield from _section("environment", [f"{k}={v!r}" for k, v in sorted(shown.env.items())])

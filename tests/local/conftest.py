@@ -23,6 +23,7 @@ from rlaunch.model import (
     Command,
     JobRef,
     LogLine,
+    OwnCheckpoint,
     Paths,
     Plan,
     Recipe,
@@ -129,7 +130,7 @@ class Lab(NamedTuple):
             ranks.append({**spec, "argv": argv if isinstance(script, str) else [*script]})
         return plan._replace(native={**plan.native, "ranks": ranks})
 
-    def gang(self, run: Run, *arguments: str) -> Plan:
+    def gang(self, run: Run, *arguments: str, own: OwnCheckpoint | None = None) -> Plan:
         """Plan the toy trainer with real agents: two steps, and whatever the arguments say."""
         data = f"{run.paths.data}/{hashlib.sha256(b'builtin/sums').hexdigest()[:16]}"
         toy = f"{run.paths.artifacts}/{zipapps.SMOKE}"
@@ -141,7 +142,7 @@ class Lab(NamedTuple):
         )  # fmt: skip
         stage = (run.python, toy, "stage", "--data-root", run.paths.data, "builtin/sums")
         return self.with_archives(
-            self.plan(run, Command(argv, stage=stage, artifacts=(zipapps.SMOKE,)))
+            self.plan(run, Command(argv, stage=stage, artifacts=(zipapps.SMOKE,), own=own))
         )
 
     def driver(self, run: Run, script: str) -> Plan:

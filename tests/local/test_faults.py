@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rlaunch.model import JobRef, State, Status
+from rlaunch.model import JobRef, OwnCheckpoint, State, Status
 from rlaunch_local import proc, statefile
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -188,6 +188,27 @@ def test_a_retry_resumes_the_checkpoint(lab: Any) -> None:
     assert end.attempt == 2
     texts = [line.text for line in lab.lines(ref, attempt=2, rank=0)]
     assert any("Resumed training from global_step 1" in text for text in texts)
+
+
+def test_a_retry_goes_on_from_its_own_checkpoint(lab: Any) -> None:
+    """A run that starts from another's checkpoint saves its own, and its second attempt uses that."""
+    older = lab.run("older")
+    assert lab.end(lab.submit(lab.gang(older, "trainer.max_steps=1")), within=240).exit_code == 0
+    run = lab.run("newer", max_retries=1)
+    own = OwnCheckpoint(f"{run.paths.storage}/checkpoints", ("trainer.resume_mode=latest",))
+    start = f"{older.paths.storage}/checkpoints/global_step_1"
+    ref = lab.submit(
+        lab.gang(
+            run, "trainer.resume_mode=from_path", f"trainer.resume_path={start}", "trainer.max_steps=4",
+            "smoke.fail_at_step=3", "smoke.fail_attempts=2", "smoke.exit_code=7", own=own,
+        )
+    )  # fmt: skip
+    assert summary(lab.end(ref, within=240)) == (State.SUCCEEDED, "", 0, None)
+    for attempt, step in ((1, 1), (2, 2)):
+        texts = [line.text for line in lab.lines(ref, attempt=attempt, rank=0)]
+        assert any(f"Resumed training from global_step {step}" in text for text in texts), texts
+        told = [text for text in texts if "goes on from its own checkpoint at step 2" in text]
+        assert len(told) == attempt - 1
 
 
 def test_two_real_runs_at_once(lab: Any) -> None:

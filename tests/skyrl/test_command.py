@@ -1,4 +1,7 @@
-"""How the trainer starts: arguments, derived values, staging, files, and the fate of every key."""
+"""How the trainer starts: arguments, derived values, staging, files, and the fate of every key.
+
+Over 300 lines: all that one command is made of stands together.
+"""
 
 import json
 import subprocess
@@ -258,6 +261,26 @@ def test_resuming_is_written_out(resume: str, mode: list[str], sent: Sent):
         a.partition("=")[2] for a in sent(PLAIN, resume=resume) if a.startswith("trainer.resume")
     ]
     assert found == mode
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "own"),
+    [
+        ("", {}, None),
+        ("", {"resume": "/old/global_step_4"}, ("trainer.resume_mode=latest",)),
+        ("trainer: {resume_mode: from_path, resume_path: /x}", {}, ("trainer.resume_mode=latest",)),
+        ("", {"resume": "/o", "overrides": ("trainer.resume_mode=none",)}, None),
+    ],
+)
+def test_a_later_attempt_goes_on_from_its_own_checkpoint(
+    text: str, given: dict[str, Any], own: tuple[str, ...] | None, launch: Launch
+):
+    """A run that starts from a given checkpoint is told how to go on once it has one of its own."""
+    made = command.command(launch(f"{PLAIN}{text}\n", **given))
+    assert made is not None
+    assert (made.own and made.own.words) == own
+    if made.own:
+        assert f"trainer.ckpt_path={made.own.place}" in made.argv
 
 
 def test_a_retired_root_is_moved(sent: Sent):

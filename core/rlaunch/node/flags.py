@@ -52,6 +52,10 @@ class Flags(NamedTuple):
     object_store_memory: int | None = None
     ports: Mapping[str, int] = MappingProxyType({})
     stage: tuple[str, ...] = ()
+    own_checkpoint: str = ""
+    """Where the run's own checkpoints lie: directory or `s3://…`."""
+    own_words: tuple[str, ...] = ()
+    """What the driver gets besides, once there is one."""
     cwd: str = ""
     pythonpath: tuple[str, ...] = ()
     rendezvous_timeout: float = 1800
@@ -167,6 +171,8 @@ def build_parser() -> _Parser:
         job.add_argument(name, default="")
     job.add_argument("--pythonpath", action="append", metavar="DIR")
     job.add_argument("--stage", type=_read_words, default=(), metavar="JSON_LIST")
+    job.add_argument("--own-checkpoint", default="", metavar="PLACE")
+    job.add_argument("--own-words", type=_read_words, default=(), metavar="JSON_LIST")
     limits = parser.add_argument_group("limits, in seconds")
     for name, seconds in (
         ("--rendezvous-timeout", 1800.0),

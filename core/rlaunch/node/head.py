@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import secrets
 import shlex
 import signal
@@ -10,6 +12,7 @@ import time
 from . import reasons
 from .agent import Agent, terminate
 from .children import Child
+from .courier import Courier
 from .desk import Desk
 from .environment import add_gloo, add_ray
 from .limits import plan_memory, read_cgroup_limit, read_host_memory, read_shm_room
@@ -30,7 +33,10 @@ from .records import (
     now,
 )
 from .staging import stage
+from .store import open_store
 
+MARKER = "latest_ckpt_global_step.txt"
+"""The file in which SkyRL names the newest whole checkpoint of a directory."""
 STORE_PATIENCE = 45.0
 """Seconds that one step of bring-up waits for the store: with the farewell a gang ends within a minute."""
 
@@ -186,15 +192,30 @@ class HeadRole:
             fail(reasons.RANK_MISSING, f"{text}: missing {desk.describe(absent) or trouble}")
         )
 
+    def _driver_words(self) -> tuple[str, ...]:
+        """Return the driver's command, which goes on from the run's own checkpoint where it has one."""
+        agent, flags = self.agent, self.agent.flags
+        if not flags.own_checkpoint:
+            return flags.driver
+        with contextlib.suppress(OSError):
+            os.listdir(flags.own_checkpoint)  # NFS remembers a look-up that failed, and lists anew
+        step = Courier(open_store(flags.own_checkpoint), agent.loop).read(MARKER, STORE_PATIENCE)
+        if step is None:
+            return flags.driver
+        told = step[:20].decode("utf-8", "replace").strip()
+        agent.log.say(f"This run goes on from its own checkpoint at step {told}")
+        return (*flags.driver, *flags.own_words)
+
     def _run_driver(self, desk: Desk) -> None:
         agent, flags = self.agent, self.agent.flags
         assert agent.ports is not None  # noqa: S101  # claimed in `_publish`
         address = join_address(flags.node_ip, agent.ports.numbers["gcs"])
         env = add_ray(agent.env, auth=flags.ray_auth, token=self.token, address=address)
-        agent.log.say(f"Launching the training driver: {shlex.join(flags.driver)}")
+        words = self._driver_words()
+        agent.log.say(f"Launching the training driver: {shlex.join(words)}")
         try:
             self.driver = driver = Child(
-                agent.loop, flags.driver, env=env, cwd=agent.cwd, take=agent.log.put
+                agent.loop, words, env=env, cwd=agent.cwd, take=agent.log.put
             )
         except OSError as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126

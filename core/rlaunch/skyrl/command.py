@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from rlaunch.model import Command, File, Run
+from collections.abc import Mapping
+from typing import Any
+
+from rlaunch.model import Command, File, OwnCheckpoint, Run
 from rlaunch.skyrl import derive as derivation
 from rlaunch.skyrl import emit as emission
 from rlaunch.skyrl import entrypoints
 from rlaunch.skyrl import ledger as bookkeeping
-from rlaunch.skyrl.overrides import Override, parse
+from rlaunch.skyrl.overrides import Override, apply, parse
 from rlaunch.skyrl.tree import look
 
 
@@ -45,7 +48,16 @@ def command(run: Run) -> Command | None:
         artifacts=(tool,),
         files=files,
         ledger=bookkeeping.ledger(run, emitted, derived, overrides),
+        own=_own(apply(body, overrides)),
     )
+
+
+def _own(body: Mapping[str, Any]) -> OwnCheckpoint | None:
+    """Return how attempts go on that follow one that started from another run's checkpoint."""
+    place = look(body, "trainer.ckpt_path")
+    if look(body, "trainer.resume_mode") != "from_path" or not isinstance(place, str):
+        return None
+    return OwnCheckpoint(place, ("trainer.resume_mode=latest",))
 
 
 def readable(texts: tuple[str, ...]) -> tuple[Override, ...]:

@@ -186,9 +186,12 @@ def resume_stays_in_the_run(case: Case) -> Iterator[Fault]:
 
 @rule("skyrl.resume-lost", level="warning")
 def attempts_resume(case: Case) -> Iterator[Fault]:
-    """New attempts of the run would start at step 0, or again at the same old checkpoint."""
+    """New attempts of the run would start at step 0.
+
+    One that started from a given checkpoint (`from_path`) goes on from the run's own as soon as there is one.
+    """
     mode = case.value("trainer.resume_mode")
-    if case.run.max_retries and mode not in {None, "latest"}:
+    if case.run.max_retries and mode not in {None, "latest", "from_path"}:
         message = f"`resume_mode` is `{mode}`, so a new attempt loses what was trained before it"
         yield Fault("trainer.resume_mode", message, "`resume_mode: latest`, or `--max-retries 0`")
 

@@ -116,6 +116,9 @@ def _agent(run: Run, command: Command) -> Iterator[str]:
         yield from ("--ports", ",".join(f"{k}={v}" for k, v in profile["ports"].items()))
     if command.stage:
         yield from ("--stage", json.dumps(list(command.stage)))
+    if command.own:
+        yield from ("--own-checkpoint", command.own.place)
+        yield from ("--own-words", json.dumps(list(command.own.words)))
     yield from ("--cwd", command.cwd or "{workspace}", "--pythonpath", "{workspace}")
     for path in (*profile["pythonpath"], *command.pythonpath):
         yield from ("--pythonpath", path)

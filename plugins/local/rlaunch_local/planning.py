@@ -101,6 +101,9 @@ def _agent(run: Run, command: Command, node: Mapping[str, Any]) -> Iterator[str]
     yield from ("--ports", ",".join(f"{name}={port}" for name, port in node["ports"].items()))
     if command.stage:
         yield from ("--stage", json.dumps(list(command.stage)))
+    if command.own:
+        yield from ("--own-checkpoint", command.own.place)
+        yield from ("--own-words", json.dumps(list(command.own.words)))
     yield from ("--cwd", command.cwd or run_dir)
     for path in command.pythonpath:
         yield from ("--pythonpath", path)

@@ -95,6 +95,7 @@ def _job(run: Run, command: Command, source: str | None) -> Job:
     profile = run.profile
     steps = argument(command, "trainer.max_steps")
     folder = argument(command, "trainer.ckpt_path")
+    mode = argument(command, "trainer.resume_mode")
     needed = [run.paths.run_dir, run.paths.storage, run.paths.data, *([source] if source else [])]
     outside = [p for p in dict.fromkeys(needed) if not _inside(p, run.paths.run_dir)]
     container = container_of(run, (run.paths.run_dir, *outside))
@@ -117,6 +118,8 @@ def _job(run: Run, command: Command, source: str | None) -> Job:
         requeue=profile["restart"] == "requeue",
         marker=f"{folder}/latest_ckpt_global_step.txt" if folder and folder.startswith("/") else "",
         max_steps=int(steps) if steps and steps.isdecimal() else 0,
+        resume=argument(command, "trainer.resume_path") or "" if mode == "from_path" else "",
+        anew=mode == "none",
         tunnel=profile["tunnel"],
         interfaces=tuple(profile["interfaces"]),
         secrets=bool(run.secrets),
@@ -187,6 +190,9 @@ def _agent(run: Run, command: Command, source: str | None) -> Iterator[str]:
         yield from ("--cpus", str(max(1, int(run.cpu))))
     if command.stage:
         yield from ("--stage", json.dumps(list(command.stage), ensure_ascii=False))
+    if command.own:
+        yield from ("--own-checkpoint", command.own.place)
+        yield from ("--own-words", json.dumps(list(command.own.words)))
     yield from ("--cwd", command.cwd or source or run_dir)
     for folder in _pythonpath(run, command, source):
         yield from ("--pythonpath", folder)
