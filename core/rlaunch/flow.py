@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlaunch.launching import Prepared, prepare, submit
+from rlaunch.launching import Interrupted, Prepared, prepare, submit
 from rlaunch.watching import (
     Diagnosis,
     Job,
@@ -19,6 +19,7 @@ from rlaunch.world import World
 
 __all__ = [
     "Diagnosis",
+    "Interrupted",
     "Job",
     "Prepared",
     "World",

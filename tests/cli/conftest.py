@@ -47,7 +47,7 @@ class Scripted(NamedTuple):
         (self.folder / "lines.json").write_text(json.dumps(lines))
 
     def switch(self, name: str) -> None:
-        """Make it `full` or `down`."""
+        """Make it `full` or `down`, or press Ctrl-C `early` in preflight or once the job was `sent`."""
         (self.folder / name).write_text("")
 
     @property

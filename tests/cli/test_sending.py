@@ -50,6 +50,25 @@ def test_ctrl_c_prints_the_document_too(
     assert said.document["job"] == f"scripted:{said.document['run']}"
 
 
+def test_ctrl_c_while_submitting_says_what_may_be_there(rl: Rl, scripted: Any, launch: Launch):
+    """Before anything is sent that is said; afterwards the job may be there, and the hints find it."""
+    scripted.switch("early")
+    said = rl(*launch, "--no-wait")
+    assert (said.code, "interrupted: nothing was sent" in said.err) == (130, True)
+    assert "no run is recorded" in rl("runs").err
+    (scripted.folder / "early").unlink()
+    scripted.switch("sent")
+    said = rl(*launch, "--no-wait")
+    assert said.code == 130
+    assert "interrupted while submitting: `scripted` may have taken the job" in said.err
+    (run,) = {w.strip("`,") for w in said.err.split() if w.startswith("smoke-")}
+    assert f"`rlaunch status {run}` asks for it, `rlaunch stop {run}` ends it" in said.err
+    scripted.states(RUN)
+    assert "RUNNING" in rl("status", run).out
+    assert rl("stop", run, "--yes").code == 0
+    assert scripted.asked[-1].split()[:2] == ["stop", run]
+
+
 def test_a_job_that_is_not_admitted_is_left(rl: Rl, scripted: Any, launch: Launch):
     """At the admission time-out the launch ends with 1 and says that the job still waits."""
     scripted.states(("WAITING", "quota", None, None))

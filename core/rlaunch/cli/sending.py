@@ -29,8 +29,13 @@ def send_and_wait(
     try:
         _known(world, plan, flags.skip_preflight, options.get("chosen"))
         ref = flow.submit(world, plan, skip=frozenset(flags.skip_preflight), **options)
-    except KeyboardInterrupt:
-        voice.tell(f"interrupted while submitting; see `rlaunch status {plan.run.id}`")
+    except KeyboardInterrupt as error:
+        run = plan.run.id
+        if isinstance(error, flow.Interrupted):
+            voice.tell(f"interrupted while submitting: `{plan.run.cluster}` may have taken the job")
+            voice.tell(f"  hint: `rlaunch status {run}` asks for it, `rlaunch stop {run}` ends it")
+        else:
+            voice.tell("interrupted: nothing was sent")
         _document(voice, plan, None, None, None)
         return 130
     except RlaunchError as error:

@@ -54,12 +54,16 @@ class Scripted(Cluster):
     def preflight(self, query: PreflightQuery) -> Iterable[Finding]:
         if "room" not in query.skip and (Path(os.environ["SCRIPTED_DIR"]) / "full").exists():
             yield Finding("error", "scripted.full", "no node is free", "preflight", "wait")
+        if (Path(os.environ["SCRIPTED_DIR"]) / "early").exists():
+            raise KeyboardInterrupt
 
     def submit(self, plan: Plan, secrets: Mapping[str, str], report: Report) -> JobRef:
         report("sending")
         self._note(f"submit {plan.run.id} {' '.join(sorted(secrets))}".rstrip())
         if (Path(os.environ["SCRIPTED_DIR"]) / "down").exists():
             raise ClusterError(Finding("error", "scripted.down", "the scheduler is down"))
+        if (Path(os.environ["SCRIPTED_DIR"]) / "sent").exists():
+            raise KeyboardInterrupt
         return JobRef(plan.run.cluster, plan.run.id, plan.run.id)
 
     def status(self, refs: Sequence[JobRef]) -> Mapping[JobRef, Status]:
