@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.scripted import install, make_world, write_recipe
+from tests.core.scripted import Scripted, install, make_world, transient, write_recipe
 
 from rlaunch import flow, resumption
+from rlaunch.errors import RlaunchError
 from rlaunch.model import Request
 
 
@@ -81,6 +82,38 @@ def test_an_object_store_is_not_guessed_about(monkeypatch: pytest.MonkeyPatch, t
     run_once(world, tmp_path)
     resume, findings = resumption.find(world, ask(tmp_path))
     assert (resume, [f.code for f in findings]) == ("never", ["core.resume-unseen"])
+
+
+def test_the_disks_behind_a_login_node_are_not_guessed_about(
+    world: flow.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """What lies on this machine at the other machine's path is not the earlier run's checkpoint."""
+    prepared = flow.prepare(world, ask(tmp_path, resume="never"))
+    assert prepared.plan is not None
+    run = prepared.plan.run
+    far = prepared.plan._replace(run=run._replace(profile={**run.profile, "host": "me@login"}))
+    flow.submit(world, far, chosen=prepared.chosen)
+    save(Path(run.paths.storage, "checkpoints"), 4)
+    resume, findings = resumption.find(make_world(tmp_path), ask(tmp_path))
+    assert (resume, [f.code for f in findings]) == ("never", ["core.resume-unseen"])
+    assert "`me@login`" in findings[0].message
+
+
+def test_a_run_that_was_never_sent_left_no_checkpoint(world: flow.World, tmp_path: Path):
+    """A failed submit between two runs hides nothing."""
+    path = save(run_once(world, tmp_path), 4)
+    world.open_runs().ended("my-run-0123abcd", "FAILED", 1, world.clock.now())
+    later = make_world(tmp_path, "89abcdef")
+    prepared = flow.prepare(later, ask(tmp_path, resume="never"))
+    plan, chosen = prepared.plan, prepared.chosen
+    assert plan is not None
+    run = plan.run
+    Scripted.fails = [transient("down")]
+    far = run._replace(profile={**run.profile, "host": "me@login"})
+    with pytest.raises(RlaunchError, match="down"):
+        flow.submit(later, plan._replace(run=far), chosen=chosen, if_exists="new")
+    resume, _ = resumption.find(make_world(tmp_path), ask(tmp_path))
+    assert resume == str(path)
 
 
 def test_a_local_model_tells_its_shape(world: flow.World, tmp_path: Path):

@@ -20,8 +20,8 @@ class Site:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.says: dict[str, list[Done]] = {}
-        self.answers: dict[str, Callable[[tuple[str, ...]], Said]] = {}
-        """Tools whose answer depends on the question."""
+        self.answers: dict[str, Callable[[tuple[str, ...]], Said | None]] = {}
+        """Tools whose answer depends on the question; None: ask the real one."""
         self.shell, self.clock = FakeShell(self._answer), FakeClock()
         profile = Slurm.Profile.model_validate(plan.run.profile)
         self.cluster = Slurm(profile, self.shell, self.clock)
@@ -31,8 +31,9 @@ class Site:
         self.says[tool] = [Done((), *answer) for answer in answers]
 
     def _answer(self, argv: tuple[str, ...], stdin: str | None) -> Done | None:
-        if tool := next((w for w in argv if w in self.answers), ""):
-            return Done(argv, *self.answers[tool](argv))
+        asked = next((w for w in argv if w in self.answers), "")
+        if asked and (said := self.answers[asked](argv)) is not None:
+            return Done(argv, *said)
         tool = next((w for w in argv if w in self.says), "")
         if tool:
             several = self.says[tool]

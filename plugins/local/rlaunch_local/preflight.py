@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from rlaunch import resumption
 from rlaunch.cluster import PreflightQuery
 from rlaunch.model import Finding, Plan
-from rlaunch.needs import argument
 from rlaunch.settings import size_in_bytes
 from rlaunch.shell import Shell
 from rlaunch_local import observe
@@ -111,39 +111,18 @@ def directories(plan: Plan) -> Iterator[Finding]:
 
 
 def checkpoint(plan: Plan) -> Iterator[Finding]:
-    """Look whether the checkpoint that the run goes on from lies on this machine.
-
-    Both the toy trainer's and SkyRL's have a directory `policy`; of another trainer's only the place is
-    known. One in an object store is not looked at.
-    """
-    named = argument(plan, "trainer.resume_mode") == "from_path"
-    resume = plan.run.resume if plan.run.resume not in {"never", "auto"} else ""
-    path = argument(plan, "trainer.resume_path") if named else resume
-    if not path or "://" in path:
+    """Look whether the checkpoint that the run goes on from lies on this machine."""
+    start = resumption.start_of(plan)
+    if start is None:
         return
-    start = plan.command.cwd or plan.run.paths.run_dir
-    place = Path(start, path)
-    flag = "--resume" if path == resume else "trainer.resume_path"
-    if not path.startswith("/") and not place.exists():
-        why = f"there is no `{path}` in `{start}`, where the driver starts"
-        yield _no_checkpoint(why, flag, "give its absolute path")
-    elif not place.is_dir():
-        why = "is no directory" if place.exists() else "does not exist on this machine"
-        yield _no_checkpoint(f"the checkpoint `{path}` {why}", flag, _nearby(place.parent))
-    elif not ((place / "policy").is_dir() if named else any(place.iterdir())):
-        yield _no_checkpoint(f"there is no checkpoint in `{path}`", flag, _nearby(place))
-
-
-def _no_checkpoint(message: str, place: str, hint: str) -> Finding:
-    return Finding("error", "local.no-checkpoint", message, place, hint)
-
-
-def _nearby(folder: Path) -> str:
-    """Name the newest checkpoint of a folder, where it has any."""
-    steps = {int(p.name[12:]): p for p in folder.glob("global_step_*") if p.name[12:].isdecimal()}
-    if steps:
-        return f"the newest one there: `--resume {steps[max(steps)]}`"
-    return "the path of a directory `global_step_N`, or `--resume auto`"
+    place = Path(start.cwd, start.path)
+    folder = place if place.is_dir() else place.parent
+    near = resumption.newest(map(str, folder.glob("global_step_*")))
+    seen = resumption.Seen("file" if place.exists() else "nothing", near=near)
+    if place.is_dir():
+        full = (place / "policy").is_dir() if start.known else any(place.iterdir())
+        seen = resumption.Seen("folder", full, near)
+    yield from resumption.judge_start(start, seen, "on this machine", "local.no-checkpoint")
 
 
 def disk(plan: Plan) -> Iterator[Finding]:

@@ -16,7 +16,8 @@ CODES = (
         "slurm_jupiter.not-asked",
         "SLURM could not be asked.\n\n"
         "`squeue`, `sacct` or `sinfo` failed, or printed something without its header. Nothing is "
-        "concluded from it; the state is `UNKNOWN`.",
+        "concluded from it; the state is `UNKNOWN`. In preflight it also stands for a look at the site that "
+        "failed, and the hint names the check to skip.",
     ),
     Code(
         "slurm_jupiter.refused",
@@ -29,8 +30,8 @@ CODES = (
         "Nobody knows whether SLURM took the job.\n\n"
         "`sbatch` gave no clear answer, and the job, which is looked for by its name, was not seen or could "
         "not be asked about. It is not sent a second time. The run stays open in the record: `rlaunch "
-        "status` asks by name, and says `ABSENT` once SLURM answers that it has no such job; `rlaunch stop` cancels "
-        "what is there.",
+        "status` asks by name, and says `ABSENT` once SLURM answers that it has no such job; `rlaunch stop` "
+        "cancels what is there.",
     ),
     Code(
         "slurm_jupiter.start",
@@ -69,6 +70,12 @@ CODES = (
         "Model or data are not on the shared file system, and compute nodes have no internet.\n\n"
         "They are brought there once, on the login node; the hint says how. The job would end minutes "
         "after its nodes were given to it.",
+    ),
+    Code(
+        "slurm_jupiter.no-checkpoint",
+        "The run is to go on from a checkpoint that is not on the cluster.\n\n`--resume` takes the absolute "
+        "path of one directory `global_step_N`, as the trainer wrote it, on the file system of the compute "
+        "nodes. The job would end minutes after its nodes were given to it.",
     ),
     Code(
         "slurm_jupiter.world-size",

@@ -7,18 +7,20 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from rlaunch.cluster import PreflightQuery
 from rlaunch.model import Finding, Plan, Run
 from rlaunch.settings import size_in_bytes
-from rlaunch.shell import Done, Shell
+from rlaunch.shell import Shell
 from rlaunch_slurm_jupiter import nodelist, queries, source
+from rlaunch_slurm_jupiter.checkpoints import compare_shards, look_for_checkpoint
 from rlaunch_slurm_jupiter.container import container_of
-from rlaunch_slurm_jupiter.planning import TOY, argument
+from rlaunch_slurm_jupiter.planning import TOY
 from rlaunch_slurm_jupiter.site import Site
-from rlaunch_slurm_jupiter.ssh import LOST
+from rlaunch_slurm_jupiter.wording import OWNER, last_words, not_asked, problem
 
+MISSING = 3
+"""What our own question about a file ends with where there is none."""
 ARCHES = {"02": "x86_64", "04": "aarch64"}
 """SIF's numbers of architectures."""
 DOWN = (
@@ -52,8 +54,8 @@ def check(query: PreflightQuery, site: Site, shell: Shell) -> Iterator[Finding]:
         yield from source.judge(shell, plan)
     reached = site.run(("true",), timeout=30)
     if reached.code != 0:
-        yield _error(
-            "host", f"`{site.host or 'this machine'}` runs no commands: {_last(reached)}", "host",
+        yield problem(
+            "host", f"`{site.host or 'this machine'}` runs no commands: {last_words(reached)}", "host",
             f"`ssh {site.host} true` must work without a question" if site.host else "see `rlaunch doctor`",
         )  # fmt: skip
         return
@@ -70,26 +72,26 @@ def _space(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
         line.split() for line in lines if len(line.split()) >= 6 and line.split()[3].isdecimal()
     ]
     if done.code != 0 or not lines:
-        yield _error(
+        yield problem(
             "run-dir",
-            f"`{root}` cannot be looked at: {_last(done)}",
+            f"`{root}` cannot be looked at: {last_words(done)}",
             "run_dir",
             "`--set run_dir=DIR/{run}`",
         )
         return
     if lines[0] != "writable":
-        yield _error(
+        yield problem(
             "run-dir", f"`{root}` cannot be made there", "run_dir",
             f"`--set run_dir={lines[-1]}/rlaunch/{{run}}`, or another shared directory",
         )  # fmt: skip
         return
     if rows and (free := int(rows[0][3]) * 1024) < size_in_bytes(profile["min_disk"]):
-        yield _error(
+        yield problem(
             "disk", f"{free >> 30} GiB are free at `{root}`, and {profile['min_disk']} are wanted", "run_dir",
             "delete old runs, or `--set run_dir=DIR/{run}` on another file system",
         )  # fmt: skip
     if len(rows) > 1 and int(rows[1][1]) > 0 and int(rows[1][3]) < profile["min_inodes"]:
-        yield _error(
+        yield problem(
             "disk", f"{rows[1][3]} more files fit at `{root}`, and {profile['min_inodes']} are wanted",
             "run_dir", "delete old runs: a job without inodes ends with 0:53 and an empty log",
         )  # fmt: skip
@@ -99,18 +101,23 @@ def _image(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
     container = container_of(plan.run, ())
     if container is None:
         return
-    script = '[ -e "$1" ] || exit 3; [ -d "$1" ] || head -c 48 "$1"'
+    script = f'[ -e "$1" ] || exit {MISSING}; [ -d "$1" ] || head -c 48 "$1"'
     done = site.run(("sh", "-c", script, "sh", container.sif))
     place = plan.run.recipe.at("container.sif") if "container" in plan.run.recipe.body else "sif"
-    if done.code != 0:
-        yield _error(
+    if done.code == MISSING:
+        yield problem(
             "sif", f"there is no image `{container.sif}`", place, "`--set sif=PATH` names another"
+        )
+        return
+    if done.code != 0:
+        yield not_asked(
+            f"the image `{container.sif}` could not be looked at: {last_words(done)}", place, "sif"
         )
         return
     number = done.out[45:47] if done.out[32:41] == "SIF_MAGIC" else ""
     arch, wanted = ARCHES.get(number), plan.run.profile["arch"]
     if arch and wanted and arch != wanted:
-        yield _error(
+        yield problem(
             "sif", f"the image is built for {arch}, and the nodes are {wanted}", place,
             "build it on a node of this cluster, or name another one with `--set sif=PATH`",
         )  # fmt: skip
@@ -121,15 +128,10 @@ def _nodes(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
     done = site.run(queries.ask_nodes(profile["partition"]))
     try:
         if done.code != 0:
-            raise queries.NotAnswered(_last(done))
+            raise queries.NotAnswered(last_words(done))
         seen = queries.read_nodes(done.out)
     except queries.NotAnswered as error:
-        yield _error(
-            "not-asked",
-            f"sinfo gave no list of nodes: {error}",
-            "sinfo",
-            "try again, or `--skip-preflight nodes`",
-        )
+        yield not_asked(f"sinfo gave no list of nodes: {error}", "sinfo", "nodes")
         return
     bad = {n for b in profile["bad_nodes"] for n in nodelist.expand(b["nodes"])}
     want = 0 if profile["gpu_request"] == "none" else run.gpus_per_node
@@ -144,7 +146,7 @@ def _nodes(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
             if profile["partition"]
             else "the default partition"
         )
-        yield _error(
+        yield problem(
             "nodes", f"{where} has {len(fit)} usable node(s) with {want} GPUs, and {run.nodes} are wanted",
             "--num-nodes", "`sinfo` shows them; `--set partition=NAME` chooses another partition",
         )  # fmt: skip
@@ -163,8 +165,8 @@ def _taken(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
                 "sbatch --test-only",
             )
         return
-    said = _last(done)
-    yield _error(
+    said = last_words(done)
+    yield problem(
         "refused", f"SLURM would not take the job: {said}", "sbatch --test-only",
         "`--set account=NAME`, `--set partition=NAME`; `sacctmgr show assoc user=$USER` lists yours",
     )  # fmt: skip
@@ -176,11 +178,14 @@ def _running(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]
         return
     done = site.run(queries.ask_running())
     try:
-        names = queries.read_running(done.out) if done.code == 0 else ()
-    except queries.NotAnswered:
-        names = ()
+        if done.code != 0:
+            raise queries.NotAnswered(last_words(done))
+        names = queries.read_running(done.out)
+    except queries.NotAnswered as error:
+        yield not_asked(f"squeue gave no list of runs: {error}", "squeue", "running-runs")
+        return
     if len(names) >= limit:
-        yield _error(
+        yield problem(
             "running-runs", f"{len(names)} runs are there already, and {limit} may be", "running_runs",
             f"`rlaunch stop` one of {', '.join(f'`{n}`' for n in names[:6])}",
         )  # fmt: skip
@@ -201,9 +206,14 @@ def _staged(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
         '[ -n "$(ls -A -- "$p" 2>/dev/null)" ] && echo yes || echo no; done'
     )
     done = site.run(("sh", "-c", script, "sh", *(w[1] for w in wanted)))
-    for (what, where, place, hint), answer in zip(wanted, done.out.split(), strict=False):
+    answers = done.out.split()
+    if done.code != 0 or len(answers) != len(wanted):
+        what = f"nobody could look whether model and data are there: {last_words(done)}"
+        yield not_asked(what, run.paths.data, "staged")
+        return
+    for (what, where, place, hint), answer in zip(wanted, answers, strict=True):
         if answer == "no":
-            yield _error(
+            yield problem(
                 "not-staged", f"{what} is not at `{where}`, and the compute nodes have no internet",
                 place, hint,
             )  # fmt: skip
@@ -238,45 +248,13 @@ def _stage(run: Run, site: Site, name: str) -> str:
     )
 
 
-def _shards(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
-    """The shards of a checkpoint to resume fit the number of ranks that will read them."""
-    path = argument(plan.command, "trainer.resume_path") or (
-        plan.run.resume if plan.run.resume.startswith("/") else ""
-    )
-    nodes = argument(plan.command, "trainer.placement.policy_num_nodes")
-    gpus = argument(plan.command, "trainer.placement.policy_num_gpus_per_node")
-    if not path or not (nodes and gpus and nodes.isdecimal() and gpus.isdecimal()):
-        return
-    done = site.run(("sh", "-c", 'ls -1 -- "$1" "$1/policy" 2>/dev/null; :', "sh", path))
-    found = {int(n) for n in re.findall(r"model_world_size_(\d+)_rank_\d+\.pt", done.out)}
-    if found and found != {int(nodes) * int(gpus)}:
-        has = ", ".join(map(str, sorted(found)))
-        yield _error(
-            "world-size", f"{has} ranks wrote the checkpoint, and {int(nodes) * int(gpus)} would read it",
-            "--resume", "give the policy as many GPUs as it had, or start anew without `--resume`",
-        )  # fmt: skip
-
-
 CHECKS: dict[str, Callable[[PreflightQuery, Plan, Site], Iterable[Finding]]] = {
     "run-dir": _space,
     "sif": _image,
     "nodes": _nodes,
     "running-runs": _running,
     "staged": _staged,
-    "world-size": _shards,
+    "checkpoint": look_for_checkpoint,
+    "world-size": compare_shards,
     "test-only": _taken,
 }
-OWNER = "slurm_jupiter"
-
-
-def _error(slug: str, message: str, place: str, hint: str) -> Finding:
-    return Finding("error", f"{OWNER}.{slug}", message, place, hint)
-
-
-def _last(done: Done) -> str:
-    lines = [row.strip() for row in done.err.splitlines() if row.strip()]
-    kept = [row for row in lines if "allocation failure" not in row] or lines
-    if done.code == LOST and not kept:
-        return "ssh failed"
-    text: Any = kept[-1] if kept else f"exit code {done.code}"
-    return re.sub(r"^(sbatch|sinfo|squeue): (error: )?", "", str(text))
