@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from rlaunch import render
-from rlaunch.model import Plan, Recipe, Run
+from rlaunch.model import Command, Plan, Recipe, Run
 from rlaunch_slurm_jupiter import PROFILES
 
 Script = Callable[..., str]
@@ -157,11 +157,15 @@ def batch(
 ) -> Callable[..., Batch]:
     """Prepare a batch in a directory whose name needs quoting."""
 
-    def make(run: str = "", **settings: Any) -> Batch:
+    def make(command: Command | None = None, run: str = "", **settings: Any) -> Batch:
         folder = tmp_path / run
-        fixed = {"run_dir": f"{folder}/it's a dir/{{run}}", "modules": [], "tunnel": None}
+        fixed: dict[str, Any] = {
+            "run_dir": f"{folder}/it's a dir/{{run}}",
+            "modules": [],
+            "tunnel": None,
+        }
         fixed["data_root"] = f"{folder}/data"
-        return Batch(folder, plan_of(run_on(**{**fixed, **settings})))
+        return Batch(folder, plan_of(run_on(**{**fixed, **settings}), command))
 
     return make
 
@@ -285,6 +289,39 @@ def test_the_checkpoint_says_whether_there_is_more(
     assert ("complete: the checkpoint" in out) == (code == 0)
     if code:
         assert f"starts from step {int(step or 0)} of 80" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "before", "after"),
+    [
+        (
+            ["trainer.resume_mode=from_path", "trainer.resume_path=/old/global_step_8"],
+            "starts from /old/global_step_8\n",
+            "starts from step 8 of 80, the checkpoint of this run\n",
+        ),
+        (
+            ["trainer.resume_mode=none"],
+            "starts from step 0 of 80: resume_mode is none\n",
+            "starts from step 0 of 80: resume_mode is none\n",
+        ),
+        (
+            ["trainer.resume_mode=latest", "trainer.resume_path=/old/global_step_8"],
+            "starts from step 0 of 80\n",
+            "starts from step 8 of 80\n",
+        ),
+    ],
+)
+def test_where_an_attempt_starts_is_what_the_driver_is_told(
+    batch: Callable[..., Batch], tmp_path: Path, words: list[str], before: str, after: str
+) -> None:
+    """Step 0 is said only of a driver that starts there; the run's own checkpoint goes before another's."""
+    steps = ("trainer.max_steps=80", f"trainer.ckpt_path={tmp_path}/checkpoints")
+    job = batch(Command(("python3", "x", *steps, *words)), max_retries=3)
+    job.step("exit 3")
+    assert before in job.run()[1]
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "latest_ckpt_global_step.txt").write_text("8")
+    assert after in job.run()[1]
 
 
 def test_stop_reaches_a_link_that_waited(batch: Callable[..., Batch]) -> None:

@@ -130,7 +130,19 @@ if (( max_steps > 0 && step >= max_steps )); then
   say "complete: the checkpoint is at step $step of $max_steps"
   leave 0
 fi
-say "starts from step $step of ${max_steps}"
+"""
+
+STARTS = r"""say "starts from step $step of ${max_steps}"
+"""
+
+STARTS_ANEW = r"""say "starts from step 0 of ${max_steps}: resume_mode is none"
+"""
+
+STARTS_ELSEWHERE = r"""if [[ -r "$marker" ]]; then
+  say "starts from step $step of ${max_steps}, the checkpoint of this run"
+else
+  say "starts from $resume"
+fi
 """
 
 ATTEMPT = r"""# --- the attempt: whoever makes the directory has the number ---

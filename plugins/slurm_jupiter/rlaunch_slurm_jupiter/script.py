@@ -25,6 +25,9 @@ from rlaunch_slurm_jupiter.fragments import (
     NETWORKS,
     PROXY,
     RUN,
+    STARTS,
+    STARTS_ANEW,
+    STARTS_ELSEWHERE,
     TUNNEL,
     TUNNEL_WRAPPER,
 )
@@ -54,6 +57,10 @@ class Job(NamedTuple):
     """The file that says the last checkpoint's step; empty where it is not known."""
     max_steps: int
     """0: unknown."""
+    resume: str
+    """The checkpoint of another run that the driver starts from while this run has none; else empty."""
+    anew: bool
+    """The driver takes up no checkpoint, whatever is there."""
     tunnel: Mapping[str, Any] | None
     interfaces: tuple[str, ...]
     secrets: bool
@@ -78,6 +85,11 @@ def _lines(job: Job) -> Iterator[str]:
         yield _value("marker", job.marker)
         yield _value("max_steps", str(job.max_steps))
         yield CHECKPOINT
+        if job.resume:
+            yield _value("resume", job.resume)
+            yield STARTS_ELSEWHERE
+        else:
+            yield STARTS_ANEW if job.anew else STARTS
     yield ATTEMPT
     yield from _site(job)
     yield from _tunnel(job)
