@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from tests.slurm_jupiter.told import Site, accounting, queue
 from rlaunch.cluster import LogQuery
 from rlaunch.errors import ClusterError
 from rlaunch.model import JobRef, State
+from rlaunch_slurm_jupiter.cluster import Slurm
 
 RUN = "rl-0a1b2c3d"
 REF = JobRef("jupiter", RUN, RUN)
@@ -119,3 +122,19 @@ def test_logs_without_job_ids_are_found_by_name(site: Callable[..., Site], tmp_p
     here.say("squeue", queue(row(501, "RUNNING", folder=f"{tmp_path}/elsewhere")))
     here.say("sacct", accounting())
     assert [line.text for line in here.cluster.logs(LogQuery(REF))] == ["hello"]
+
+
+def test_an_absent_run_keeps_no_secrets(site: Callable[..., Site]) -> None:
+    """What an interrupted submit wrote is removed once SLURM has no such job, unless it is young."""
+    here = site()
+    here.say("squeue", queue())
+    here.say("sacct", accounting())
+    secrets = Path(here.plan.run.paths.run_dir, "secrets.json")
+    secrets.parent.mkdir(parents=True)
+    secrets.write_text("{}")
+    assert here.cluster.status([REF])[REF].state is State.ABSENT
+    assert secrets.exists(), "another rlaunch may be sending it at this moment"
+    os.utime(secrets, (0, 0))
+    again = Slurm(here.cluster.profile, here.shell, here.clock)
+    assert again.status([REF])[REF].state is State.ABSENT
+    assert not secrets.exists()

@@ -9,11 +9,14 @@ from functools import cached_property
 from rlaunch import folders
 from rlaunch.cluster import Clock, Cluster, LogQuery, PreflightQuery, Report
 from rlaunch.errors import ClusterError
-from rlaunch.model import Command, Finding, JobRef, LogLine, Observed, Plan, Run, Status
+from rlaunch.model import Command, Finding, JobRef, LogLine, Observed, Plan, Run, State, Status
 from rlaunch.shell import Shell
 from rlaunch_slurm_jupiter import planning
 from rlaunch_slurm_jupiter.profile import SlurmProfile
 from rlaunch_slurm_jupiter.site import Site, site_of
+
+SENDING_MIN = 10
+"""Minutes; secrets younger than that may be those of a run that is being submitted."""
 
 
 class Slurm(Cluster):
@@ -70,15 +73,20 @@ class Slurm(Cluster):
 
     def _forget_secrets(self, answers: Mapping[JobRef, Status]) -> None:
         """Remove the secrets of runs that have ended without their script's doing: killed, or a lost node."""
-        ended = {ref: s for ref, s in answers.items() if s.state.ended and ref.run_id}
-        folders = [
-            str(s.native["run_dir"])
-            for ref, s in ended.items()
-            if ref not in self._forgotten and "run_dir" in s.native
-        ]
+        ended = {
+            ref: s
+            for ref, s in answers.items()
+            if s.state.ended and ref.run_id and ref not in self._forgotten
+        }
         self._forgotten |= ended.keys()
+        folders = [str(s.native["run_dir"]) for s in ended.values() if "run_dir" in s.native]
         if folders:
             self.site.run(("rm", "-f", "--", *(f"{folder}/secrets.json" for folder in folders)))
+        absent = [ref for ref, s in ended.items() if s.state is State.ABSENT]
+        if never := [folder for ref in absent if (folder := self._expected(ref.run_id))]:
+            # their submit was interrupted, or it is going on just now
+            files = (f"{folder}/secrets.json" for folder in never)
+            self.site.run(("find", *files, "-mmin", f"+{SENDING_MIN}", "-delete"))
 
     def logs(self, query: LogQuery) -> Iterator[LogLine]:
         """Yield the lines of all ranks by time. Raises ClusterError for a run whose directory is unknown."""
