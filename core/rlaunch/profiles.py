@@ -6,9 +6,23 @@ your own (which says `name:` and `plugin:`), `--set SETTING=VALUE` changes one f
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from rlaunch.settings import MOST_RETRIES, size_in_bytes
+
+
+def _read_size(text: str) -> str:
+    try:
+        size_in_bytes(text)
+    except (OverflowError, ValueError):
+        raise ValueError("a size such as `512MiB`") from None
+    return text
+
+
+Size = Annotated[str, AfterValidator(_read_size)]
+"""A number of bytes, such as `128MiB`."""
 
 
 class Model(BaseModel):
@@ -59,9 +73,9 @@ class Profile(Model):
     arch: Literal["x86_64", "aarch64"] | None = None
     cpu: float | None = Field(default=None, gt=0)
     """Cores per node that a run may ask for."""
-    memory: str | None = None
+    memory: Size | Literal["auto"] | None = None
     """Per node, such as `1400GiB`."""
-    disk: str | None = None
+    disk: Size | Literal["auto"] | None = None
     python: str = "{python}"
     """The job's interpreter. Placeholders: see `run_dir`."""
     run_dir: str
@@ -76,7 +90,7 @@ class Profile(Model):
     """True: the job runs the workspace's code, so the recipe must lie inside it."""
     egress: bool = True
     """Compute nodes reach the internet."""
-    max_retries: int = Field(default=0, ge=0)
+    max_retries: int = Field(default=0, ge=0, le=MOST_RETRIES)
     timeout_s: int | None = Field(default=None, gt=0)
     priority: str | None = None
     preemptible: bool | None = None

@@ -74,6 +74,18 @@ def size_in_bytes(text: Any) -> int:
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
+MOST_RETRIES = 1000
+"""More is a slip of the finger: on SLURM each is a job of its own."""
+
+
+def read_retries(text: Any) -> int:
+    """Read a count of at most `MOST_RETRIES`."""
+    count = read_count(text)
+    if count > MOST_RETRIES:
+        raise ValueError(f"at most {MOST_RETRIES}")
+    return count
+
+
 def read_size(text: Any) -> str:
     """Check a size, or `auto`, and return it as it was written."""
     if str(text) == "auto":
@@ -150,7 +162,7 @@ SETTINGS: Mapping[str, Spec] = {
     "cpu": Spec(read_cores, "--cpu", "cores per node"),
     "memory": Spec(read_size, "--memory", "memory per node"),
     "disk": Spec(read_size, "--disk", "node-local disk per node"),
-    "max_retries": Spec(read_count, "--max-retries", "new attempts after a failure"),
+    "max_retries": Spec(read_retries, "--max-retries", "new attempts after a failure"),
     "timeout_s": Spec(read_duration, "--timeout", "limit of the whole run, in seconds"),
     "priority": Spec(read_priority, "--priority", "priority band"),
     "preemptible": Spec(read_bool, "--preemptible", "may be preempted"),

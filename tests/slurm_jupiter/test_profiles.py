@@ -249,3 +249,52 @@ def test_a_recipe_of_jupiter_leaves_its_workarounds_behind(
     sent = set(plan_of(run, Command(("python3",))).env)
     assert bool(sent & OFFLINE) == (not run.profile["egress"])
     assert bool(sent & GH200_ONLY) == (name not in ("capella", "jureca"))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"object_store": "lots"}, {"memory_reserve": "-3"}, {"min_disk": "much"}, {"memory": "lots"},
+        {"max_retries": 99_999_999}, {"unset": ["not-valid"]}, {"unset": ["A B"]},
+        {"partition": "booster\n"}, {"account": "a b"}, {"gpu_type": "h100\n--wrap=x"},
+        {"bad_nodes": [{"nodes": "n[1-99999][1-99999]", "reason": "many"}]},
+        {"bad_nodes": [{"nodes": "n" + "[1-9]" * 9, "reason": "many"}]},
+        {"sbatch": ["--job-name=train"]}, {"sbatch": ["-J train"]}, {"sbatch": ["-N3"]},
+        {"sbatch": ["--array=0-1"]}, {"sbatch": ["--job-na=x"]}, {"sbatch": ["--wrap=x"]},
+        {"sbatch": ["--depend=after:1"]}, {"sbatch": ["--mail-type=END\n#SBATCH --wrap=x"]},
+        {"sbatch": ["mail"]},
+    ],
+)  # fmt: skip
+def test_facts_that_cannot_be_are_refused_at_once(settings: dict[str, Any]) -> None:
+    """Sizes, names, options and node lists are read when the profile is, in little time and memory."""
+    base = read_profile(rlaunch_slurm_jupiter.PROFILES["jupiter"])
+    with pytest.raises(ValidationError):
+        Slurm.Profile.model_validate({**base, **settings})
+
+
+def test_other_options_are_the_sites_own() -> None:
+    """What rlaunch does not say itself may be said."""
+    options = [
+        "--mail-type=END",
+        "--time-min=10",
+        "-C gpu&hbm80g",
+        "--hint=nomultithread",
+        "--hold",
+    ]
+    base = read_profile(rlaunch_slurm_jupiter.PROFILES["jupiter"])
+    assert list(Slurm.Profile.model_validate({**base, "sbatch": options}).sbatch) == options
+
+
+@pytest.mark.parametrize(
+    ("run_dir", "said"),
+    [
+        ("/a\rb/{run}", "control character"),
+        ('/a"b/{run}', 'a `"`'),
+        ("/a/{nope}/{run}", "`{nope}`"),
+    ],
+)
+def test_run_directories_that_slurm_would_show_otherwise(
+    codes: Codes, run_dir: str, said: str
+) -> None:
+    """A run is found again by its directory, so one that SLURM's tools print otherwise is refused."""
+    assert said in codes(run_dir=run_dir)["path"].message

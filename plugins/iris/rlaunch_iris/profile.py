@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from rlaunch.profiles import Model, Profile
+from rlaunch.profiles import Model, Profile, Size
 
 
 class Image(Model):
@@ -86,7 +86,7 @@ class IrisProfile(Profile):
     shared_storage: bool = False
     """True: paths of this machine are seen by all ranks (tests)."""
     ray_temp: str = ""
-    object_store: str = ""
+    object_store: Size | Literal[""] = ""
 
     images: dict[str, Image] = Field(default_factory=dict)
     """By digest, `sha256:…`."""

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pydantic import Field
 
-from pydantic import AfterValidator, Field
-
-from rlaunch.profiles import Profile
-from rlaunch.settings import size_in_bytes
-
-
-def _size(text: str) -> str:
-    try:
-        size_in_bytes(text)
-    except OverflowError:
-        raise ValueError("a size such as `512MiB`") from None
-    return text
-
-
-Size = Annotated[str, AfterValidator(_size)]
-"""A number of bytes, such as `128MiB`."""
+from rlaunch.profiles import Profile, Size
 
 
 class LocalProfile(Profile):

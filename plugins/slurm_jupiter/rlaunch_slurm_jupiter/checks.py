@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
@@ -54,7 +55,8 @@ def paths_can_be_said(run: Run, plan: Plan) -> Iterable[Finding]:
     """A path cannot be written into an `#SBATCH` line or an Apptainer bind.
 
     A newline ends an `#SBATCH` line; a colon or comma separates the parts of a bind; a relative path is
-    relative to another directory on every node. Blanks and quotes are fine.
+    relative to another directory on every node; SLURM's accounting prints `"` as another sign, so the run
+    would not be found in there. Blanks and `'` are fine.
     """
     container = container_of(run, ())
     for name, path in (
@@ -62,13 +64,24 @@ def paths_can_be_said(run: Run, plan: Plan) -> Iterable[Finding]:
         ("storage_root", run.paths.storage),
         ("data_root", run.paths.data),
     ):
-        bad = "a newline" if "\n" in path else "a NUL byte" if "\0" in path else ""
+        control = next((sign for sign in path if ord(sign) < 32 or ord(sign) == 127), "")
+        bad = (
+            "a newline"
+            if control == "\n"
+            else f"the control character {control!r}"
+            if control
+            else ""
+        )
         if not bad and not path.startswith("/"):
             bad = "no `/` at its beginning"
         if not bad and container and set(path) & set(":,"):
             bad = "`:` or `,`, which separate the parts of a bind"
         if not bad and name == "run_dir" and "\\" in path:
             bad = "a backslash, which SLURM's file names take for their own"
+        if not bad and name == "run_dir" and '"' in path:
+            bad = 'a `"`, which SLURM prints as another sign'
+        if not bad and (unknown := re.search(r"\{\w*\}", path)):
+            bad = f"the unknown placeholder `{unknown[0]}`"
         if bad:
             yield Finding(
                 "error", "slurm_jupiter.path", f"`{name}` has {bad}", name, f"`--set {name}=DIR`"

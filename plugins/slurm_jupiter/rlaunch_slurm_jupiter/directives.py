@@ -44,6 +44,29 @@ def directives(run: Run) -> Iterator[str]:
     yield from profile["sbatch"]
 
 
+OWNED = (
+    "--array", "--chdir", "--clusters", "--comment", "--dependency", "--error", "--export", "--export-file",
+    "--job-name", "--nodes", "--ntasks", "--ntasks-per-node", "--open-mode", "--output", "--parsable",
+    "--quiet", "--signal", "--test-only", "--time", "--wait", "--wrap",
+)  # fmt: skip
+"""Options by which a run's jobs are found, ended, told their time or fitted to the gang."""
+SHORT = {
+    "-a": "--array", "-D": "--chdir", "-M": "--clusters", "-d": "--dependency", "-e": "--error",
+    "-J": "--job-name", "-N": "--nodes", "-n": "--ntasks", "-o": "--output", "-Q": "--quiet", "-t": "--time",
+    "-W": "--wait",
+}  # fmt: skip
+
+
+def owned(option: str) -> str:
+    """Return the option of rlaunch's own that this one is, also where it is shortened; else nothing."""
+    if not option.startswith("--"):
+        return SHORT.get(option[:2], "")
+    said = option.partition("=")[0].split()[0]
+    if said in OWNED:
+        return said
+    return next((name for name in OWNED if len(said) > 4 and name.startswith(said)), "")
+
+
 def may_return(options: Iterable[str]) -> bool:
     """Tell whether SLURM itself may start the job again: after preemption, or the loss of a node."""
     said = [option for option in options if option in ("--requeue", "--no-requeue")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _LIMIT = 100_000
+_BRACKETS = 8
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?\Z")
 
 
@@ -14,9 +15,13 @@ def expand(text: str) -> tuple[str, ...]:
     names: list[str] = []
     for part in _split(text.strip()):
         names.extend(_expand_one(part))
-        if len(names) > _LIMIT:
-            raise ValueError(f"more than {_LIMIT} nodes")
+        _bound(len(names))
     return tuple(names)
+
+
+def _bound(count: int) -> None:
+    if count > _LIMIT:
+        raise ValueError(f"more than {_LIMIT} nodes")
 
 
 def _split(text: str) -> list[str]:
@@ -41,12 +46,16 @@ def _split(text: str) -> list[str]:
 
 
 def _expand_one(part: str) -> list[str]:
+    if part.count("[") > _BRACKETS:
+        raise ValueError(f"more than {_BRACKETS} brackets in `{part[:80]}`")
     head, bracket, rest = part.partition("[")
     if not bracket:
         return [part]
     inside, _, tail = rest.partition("]")
     tails = _expand_one(tail) if tail else [""]
-    return [head + number + end for number in _numbers(inside) for end in tails]
+    numbers = _numbers(inside)
+    _bound(len(numbers) * len(tails))  # before they are made
+    return [head + number + end for number in numbers for end in tails]
 
 
 def _numbers(inside: str) -> list[str]:
@@ -59,4 +68,5 @@ def _numbers(inside: str) -> list[str]:
         if int(last) < int(first) or int(last) - int(first) > _LIMIT:
             raise ValueError(f"`{piece}` is no range of numbers")
         numbers += [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
+        _bound(len(numbers))
     return numbers

@@ -14,8 +14,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from rlaunch.profiles import Model, Profile
+from rlaunch.profiles import Model, Profile, Size
 from rlaunch_slurm_jupiter import nodelist
+from rlaunch_slurm_jupiter.directives import owned
 
 
 def _untrue(message: str) -> PydanticCustomError:
@@ -32,6 +33,21 @@ def _read_nodes(text: str) -> str:
     if not names or any(char.isspace() for name in names for char in name):
         raise _untrue(f"is no node list: `{text[:80]}`")
     return text
+
+
+def _read_option(text: str) -> str:
+    """Refuse what is no option of sbatch, or one that rlaunch finds, ends or fits its jobs by."""
+    if not text.startswith("-") or not text.isprintable():
+        raise _untrue(f"is no option of sbatch: `{text[:80]!r}`")
+    if name := owned(text):
+        raise _untrue(f"`{name}` is rlaunch's own: it finds and ends the run's jobs by it")
+    return text
+
+
+Word = Annotated[str, Field(pattern=r"^[!-~]+$")]
+"""One printable word without blanks."""
+Option = Annotated[str, AfterValidator(_read_option)]
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class BadNodes(Model):
@@ -104,22 +120,22 @@ class SlurmProfile(Profile):
     host: str | None = None
     """`user@login` or a name of your ssh configuration: SLURM is spoken to from there."""
 
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    reservation: str | None = None
-    constraint: str | None = None
-    licenses: str | None = None
+    partition: Word | None = None
+    account: Word | None = None
+    qos: Word | None = None
+    reservation: Word | None = None
+    constraint: Word | None = None
+    licenses: Word | None = None
     exclusive: bool = False
     gpu_request: Literal["gres", "gres-typed", "gpus-per-node", "none"] = "gres"
     """`--gres=gpu:N`, `--gres=gpu:TYPE:N`, `--gpus-per-node=N`, or nothing (whole nodes)."""
-    gpu_type: str | None = None
-    sbatch: tuple[str, ...] = ()
-    """More options, each one `#SBATCH` line."""
+    gpu_type: Word | None = None
+    sbatch: tuple[Option, ...] = ()
+    """More options, each one `#SBATCH` line; none of those by which rlaunch finds and ends its jobs."""
     srun: tuple[str, ...] = ()
     """More options of the one `srun`."""
-    cpu_bind: str | None = None
-    gpu_bind: str | None = None
+    cpu_bind: Word | None = None
+    gpu_bind: Word | None = None
     bad_nodes: tuple[BadNodes, ...] = ()
 
     max_time_s: int | None = Field(default=None, gt=0)
@@ -136,7 +152,7 @@ class SlurmProfile(Profile):
     modules: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     """Shell lines that the batch script runs before everything else, for what modules cannot do."""
-    unset: tuple[str, ...] = ()
+    unset: tuple[Variable, ...] = ()
     """Variables of the login environment that the job must not see."""
 
     sif: str | None = None
@@ -154,19 +170,19 @@ class SlurmProfile(Profile):
     interfaces: tuple[str, ...] = ()
     """Interface names, `*` allowed, in order of preference; their IPv4 address is the node's. Empty: the
     address of the node's name."""
-    ip_variables: tuple[str, ...] = ()
+    ip_variables: tuple[Variable, ...] = ()
     """Variables that are set to the node's address on every node."""
     temp_root: str = "/tmp"  # noqa: S108  # a private directory is made in it
     """Node-local; Ray's session of a run lies in a directory of its own in here; it must be short."""
-    object_store: str = "40GiB"
+    object_store: Size = "40GiB"
     """Cap of Ray's object store per node; it is an eighth of the node's memory where that is less."""
-    memory_reserve: str = "32GiB"
+    memory_reserve: Size = "32GiB"
     """What Ray leaves of the node's memory to others, or a twentieth where that is more."""
 
     tunnel: Tunnel | None = None
     hf_home: str | None = None
     """Where models lie on the shared file system (`HF_HOME`)."""
-    min_disk: str = "20GiB"
+    min_disk: Size = "20GiB"
     min_inodes: int = Field(default=10000, ge=0)
     """Preflight wants so much free in the run directory's file system."""
     traps: tuple[Trap, ...] = ()

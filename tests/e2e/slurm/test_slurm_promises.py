@@ -109,7 +109,6 @@ DIRS = [
     "plain",
     "a b",
     "it's",
-    'q"q',
     "50%",
     "#hash",
     "a=b,c",
