@@ -13,7 +13,13 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from rlaunch.cluster import Clock, Cluster, LogQuery, PreflightQuery, Report
     from rlaunch.codes import Code, rule
-    from rlaunch.errors import ClusterError, PluginError, RecipeError, RlaunchError
+    from rlaunch.errors import (
+        ClusterError,
+        PluginError,
+        RecipeError,
+        RlaunchError,
+        UnclearSubmitError,
+    )
     from rlaunch.hooks import hookimpl, hookspec
     from rlaunch.model import (
         Command,
@@ -38,7 +44,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "rlaunch.cluster": "Clock Cluster LogQuery PreflightQuery Report",
     "rlaunch.codes": "Code rule",
-    "rlaunch.errors": "ClusterError PluginError RecipeError RlaunchError",
+    "rlaunch.errors": "ClusterError PluginError RecipeError RlaunchError UnclearSubmitError",
     "rlaunch.hooks": "hookimpl hookspec",
     "rlaunch.model": "Command Event Evidence Finding JobRef LogLine Milestone Observed Plan Recipe"
     " Request Run RunFacts State Status",
@@ -74,6 +80,7 @@ __all__ = [
     "Shell",
     "State",
     "Status",
+    "UnclearSubmitError",
     "hookimpl",
     "hookspec",
     "rule",

@@ -82,13 +82,17 @@ class Cluster(ABC):
 
     @abstractmethod
     def submit(self, plan: Plan, secrets: Mapping[str, str], report: Report) -> JobRef:
-        """Send the plan as it is. `secrets` has values for names in the plan, no others."""
+        """Send the plan as it is. `secrets` has values for names in the plan, no others.
+
+        Raises `UnclearSubmitError` where the job may have been taken although nobody said so.
+        """
 
     @abstractmethod
     def status(self, refs: Sequence[JobRef]) -> Mapping[JobRef, Status]:
         """Return the authoritative state of every ref, in one question to the scheduler.
 
-        An unknown job is `ABSENT`; a scheduler that cannot be asked gives `UNKNOWN`.
+        An unknown job is `ABSENT`; a scheduler that cannot be asked gives `UNKNOWN`. Of a run whose submit
+        was interrupted the native id is the plan's `native["job"]`, or else the run id.
         """
 
     @abstractmethod
