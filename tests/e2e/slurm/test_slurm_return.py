@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(700)]
-SERVICES = Path(__file__).resolve().parents[2] / "services"
 SLOW = ["--skyrl_override", "++smoke.step_seconds=2", "--skyrl_override", "trainer.ckpt_interval=1"]
 
 
@@ -61,20 +58,3 @@ def test_stop_while_the_site_is_prepared(slurm: Any) -> None:
     seen = slurm.status("early")
     assert (seen["state"], seen["reason"]) == ("KILLED", "stopped")
     assert (slurm.run_dir("early") / "attempts" / "1" / "end").read_text() == "cut stopped 143\n"
-
-
-def test_a_run_that_loses_a_node_comes_back(slurm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With retries the loss of a node is another attempt of the same job, with its secrets."""
-    monkeypatch.setitem(slurm.env, "HF_TOKEN", "not-a-real-one")
-    slurm.launch(
-        *SLOW, "--max-retries", "1", "--no-wait", name="lostnode", nodes=2, restart="requeue"
-    )  # fmt: skip
-    node = slurm.wait("lostnode", begun)["ranks"][1]["node"]
-    try:
-        subprocess.run([SERVICES / "slurm.sh", "nodecrash", node], check=True, timeout=60)
-        seen = slurm.wait("lostnode", lambda s: s["attempt"] == 2 or s["state"] == "FAILED", 240)
-    finally:
-        subprocess.run([SERVICES / "slurm.sh", "nodestart", node], check=True, timeout=60)
-    seen = slurm.wait("lostnode", lambda s: s["state"] in ("SUCCEEDED", "FAILED", "KILLED"), 200)
-    assert (seen["state"], seen["attempt"]) == ("SUCCEEDED", 2), slurm.output("lostnode")
-    assert not (slurm.run_dir("lostnode") / "secrets.json").exists()
