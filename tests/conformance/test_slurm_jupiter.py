@@ -61,7 +61,7 @@ class SlurmBench(ShellBench):
     def settings(self) -> Mapping[str, Any]:
         """Runs lie in the test's own directory."""
         places = {"run_dir": f"{self.tmp}/runs/{{run}}", "data_root": f"{self.tmp}/data"}
-        return {**places, "sif": None, "egress": True}
+        return {**places, "sif": None, "egress": True, "ships_workspace": False}
 
     def sent(self, plan: Plan) -> Sent:
         """The task's file has the driver, and the environment is a file of its own."""
