@@ -8,18 +8,21 @@ Also keeps the dry run in README.md: the text between its markers is cut out of 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
+import operator
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, UnionType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,12 +84,20 @@ def codes() -> str:
 
 
 def kind_of(annotation: object) -> str:
-    """Return a type as one writes it."""
-    annotation = getattr(annotation, "__forward_arg__", annotation)
-    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    return (
-        text.replace("typing.", "").replace("collections.abc.", "").replace("rlaunch.profiles.", "")
-    )
+    """Return a type as one writes it, without what checks its values."""
+    kind = plain_of(getattr(annotation, "__forward_arg__", annotation))
+    text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
+    return re.sub(r"\b(typing|collections\.abc|rlaunch\.profiles)\.", "", text)
+
+
+def plain_of(annotation: Any) -> Any:
+    """Return a type without the metadata of `Annotated`, at any depth."""
+    kind, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if kind is None or kind is typing.Literal:
+        return annotation
+    plain = tuple(map(plain_of, parts[:1] if kind is typing.Annotated else parts))
+    joined = kind in (typing.Union, UnionType, typing.Annotated)
+    return functools.reduce(operator.or_, plain) if joined else kind[plain]
 
 
 def row(*cells: str) -> str:

@@ -504,3 +504,17 @@ def test_an_end_is_explained(reason: str) -> None:
     found = list(explain_end(evidence))
     assert len(found) == (reason in ENDS)
     assert all(f.hint and f.message for f in found)
+
+
+def test_secrets_are_found_in_any_run_directory(site: Callable[..., Site], tmp_path: Path) -> None:
+    """A run directory need not end in the run's id for its secrets to be removed."""
+    here = site(run_dir=f"{tmp_path}/{{run}}/slurm")
+    here.say("sbatch", (0, "501\n", ""))
+    ref = here.submit()
+    folder = here.plan.run.paths.run_dir
+    secrets = Path(folder, "secrets.json")
+    assert secrets.exists()
+    here.say("squeue", queue(f"501|FAILED|NonZeroExitCode|{AT}|n1|{ref.run_id}|{folder}"))
+    here.say("sacct", accounting(f"501|FAILED|0:9|{AT}|{AT}|n1|{ref.run_id}|{folder}"))
+    assert here.cluster.status([ref])[ref].state is State.FAILED
+    assert not secrets.exists()

@@ -138,3 +138,52 @@ def test_an_absent_run_keeps_no_secrets(site: Callable[..., Site]) -> None:
     again = Slurm(here.cluster.profile, here.shell, here.clock)
     assert again.status([REF])[REF].state is State.ABSENT
     assert not secrets.exists()
+
+
+AWAY = (1, "", "sacct: error: slurm_persist_conn_open: Connection refused\n")
+"""slurmdbd is down; squeue and scancel are not."""
+
+
+@pytest.mark.parametrize(
+    ("rows", "state"),
+    [
+        ([row(7, "CANCELLED"), row(8, "RUNNING")], State.RUNNING),
+        ([row(8, "RUNNING")], State.RUNNING),
+        ([row(7, "CANCELLED"), row(8, "CANCELLED")], State.KILLED),
+        ([row(7, "CANCELLED")], State.UNKNOWN),
+        ([], State.UNKNOWN),
+    ],
+)
+def test_the_queue_alone_tells_what_it_knows(
+    site: Callable[..., Site], rows: list[str], state: State
+) -> None:
+    """Without accounting only that is unknown which the queue has forgotten."""
+    here = site()
+    here.say("squeue", queue(*rows))
+    here.say("sacct", AWAY)
+    ref = JobRef("jupiter", "7+8", RUN)
+    assert here.cluster.status([ref])[ref].state is state
+
+
+def test_a_chain_is_stopped_without_accounting(site: Callable[..., Site]) -> None:
+    """A link that lives is cancelled by the queue's word."""
+    here = site()
+    here.say(
+        "squeue",
+        queue(row(7, "CANCELLED"), row(8, "PENDING")),
+        queue(row(7, "CANCELLED"), row(8, "CANCELLED")),
+    )
+    here.say("sacct", AWAY)
+    here.cluster.stop(JobRef("jupiter", "7+8", RUN))
+    assert any("8" in words for words in here.calls("scancel"))
+
+
+def test_one_forgotten_run_does_not_hide_the_others(site: Callable[..., Site]) -> None:
+    """Of several runs only the one that the accounting would have to tell is unknown."""
+    here = site()
+    here.say("squeue", queue(row(7, "RUNNING", "rl-7"), row(8, "FAILED", "rl-8")))
+    here.say("sacct", AWAY)
+    refs = [JobRef("jupiter", f"{n}", f"rl-{n}") for n in (7, 8, 9)]
+    seen = here.cluster.status(refs)
+    assert [seen[ref].state for ref in refs] == [State.RUNNING, State.FAILED, State.UNKNOWN]
+    assert "Connection refused" in seen[refs[2]].reason

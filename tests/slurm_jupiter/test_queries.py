@@ -139,6 +139,7 @@ def test_exit_codes(text: str, wanted: tuple[int | None, int | None]) -> None:
         ("sbatch: lua: note\n42\n", "42"),
         ("", None),
         ("error\n", None),
+        ("42\nWelcome\n99999\n", None),
     ],
 )
 def test_the_submitted_id(text: str, job: str | None) -> None:

@@ -197,3 +197,18 @@ def test_an_unknown_submit_stays_open_in_the_record(
     here.say("squeue", queue(MINE))
     here.say("sacct", accounting())
     assert flow.status(world, [job])[job.ref].state is State.PENDING
+
+
+def test_a_job_that_was_taken_whatever_sbatch_said(site: Callable[..., Site]) -> None:
+    """An error that nobody has listed is no refusal while a job of the run is there: its files stay."""
+    here = site()
+    here.say(
+        "sbatch",
+        (1, "", "sbatch: error: Batch job submission failed: Unexpected message received\n"),
+    )
+    name = here.plan.run.id
+    here.say("squeue", queue(f"4197|RUNNING|None|2026-01-02T03:04:05|n1|{name}|/none"))
+    assert here.submit().native == "4197"
+    root = Path(here.plan.run.paths.run_dir)
+    assert (root / "job.sh").exists()
+    assert (root / "secrets.json").exists()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rlaunch.cluster import Clock
 from rlaunch.errors import ClusterError, UnclearSubmitError
 from rlaunch.model import Finding, Plan, State
@@ -9,6 +11,7 @@ from rlaunch.shell import Done
 from rlaunch_slurm_jupiter import queries
 from rlaunch_slurm_jupiter.site import Site
 from rlaunch_slurm_jupiter.ssh import LOST
+from rlaunch_slurm_jupiter.states import Link
 
 NOT_TAKEN = (
     "Unable to contact slurm controller",
@@ -58,6 +61,8 @@ def _send(site: Site, clock: Clock, plan: Plan, link: int, after: str | None) ->
         if job is not None:
             return job
         if not _ambiguous(done):
+            if (job := _glance(site, plan.run.id, after)) is not None:
+                return job  # whatever sbatch said then
             break
         if not _has(done, NOT_TAKEN):
             raise unknown(plan.run.id, f"SLURM has no such job yet, after: {_why(done)}")
@@ -73,6 +78,25 @@ def _ambiguous(done: Done) -> bool:
 
 def _has(done: Done, words: tuple[str, ...]) -> bool:
     return any(word in done.err for word in words)
+
+
+def _glance(site: Site, run: str, after: str | None) -> str | None:
+    """Look once for a link that sbatch says it did not send; None where none is seen."""
+    done = site.run(queries.ask_named((run,)))
+    try:
+        return _fresh(queries.read_queue(done.out), after) if done.code == 0 else None
+    except queries.NotAnswered:
+        return None
+
+
+def _fresh(found: Mapping[str, Link], after: str | None) -> str | None:
+    """Return the newest job that is none of an earlier link, nor of a try that was taken back."""
+    jobs = [
+        job
+        for job, seen in found.items()
+        if (after is None or int(job) > int(after)) and seen.meaning.state is not State.KILLED
+    ]
+    return max(jobs, key=int, default=None)
 
 
 def _find(site: Site, clock: Clock, run: str, after: str | None) -> str | None:
@@ -94,13 +118,8 @@ def _find(site: Site, clock: Clock, run: str, after: str | None) -> str | None:
             trouble = f"and squeue cannot be asked: {error}"
             continue
         trouble = ""
-        fresh = [
-            job
-            for job, seen in found.items()
-            if (after is None or int(job) > int(after)) and seen.meaning.state is not State.KILLED
-        ]
-        if fresh:
-            return max(fresh, key=int)
+        if (job := _fresh(found, after)) is not None:
+            return job
     if trouble:
         raise unknown(run, f"sbatch gave no answer, {trouble}")
     return None

@@ -161,12 +161,13 @@ def gpus_of(gres: str) -> int:
 
 
 def read_submitted(text: str) -> str | None:
-    """Return the job id that `sbatch --parsable` printed (`123` or `123;cluster`); None without one."""
-    for row in reversed(text.strip().splitlines()):
-        job = row.strip().partition(";")[0]
-        if _JOB.match(job):
-            return job
-    return None
+    """Return the job id that `sbatch --parsable` printed, `123` or `123;cluster`, among other lines.
+
+    None without one, and with several: a site's greeting may have numbers too.
+    """
+    words = (row.strip().partition(";")[0] for row in text.splitlines())
+    jobs = [word for word in words if _JOB.match(word)]
+    return jobs[0] if len(jobs) == 1 else None
 
 
 def exit_of(text: str) -> tuple[int | None, int | None]:

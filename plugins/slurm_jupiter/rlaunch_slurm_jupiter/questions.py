@@ -39,12 +39,15 @@ class Questions:
 
     def __init__(self, site: Site) -> None:
         self.site = site
+        self.trouble = ""
+        """Why the accounting could not be asked."""
 
-    def jobs(self, refs: Sequence[JobRef]) -> dict[JobRef, list[Link]]:
+    def jobs(self, refs: Sequence[JobRef]) -> dict[JobRef, list[Link] | None]:
         """Return the jobs of every run that SLURM knows, in the order of its chain. Raises Unanswered.
 
         A run without recorded job ids (its submit was interrupted, or its answer was lost) is looked up
-        by name, all such runs at once.
+        by name, all such runs at once. None stands for a run of which only the accounting could tell, and
+        it gave no answer (`trouble`): the queue's word is enough for what is live, and for what it still has.
         """
         ids = {ref: jobs_of(ref) for ref in refs}
         wanted = dict.fromkeys(job for several in ids.values() for job in several)
@@ -54,15 +57,16 @@ class Questions:
         found = self.named(tuple(dict.fromkeys(names.values()))) if names else {}
         for job in sorted(found, key=int):
             named.setdefault(found[job].name, []).append(found[job])
-        return {
-            ref: named.get(names.get(ref, ""), [])
-            if not own
-            else [seen[j] for j in own if j in seen]
+        several = {
+            ref: [seen[j] for j in own if j in seen] if own else named.get(names.get(ref, ""), [])
             for ref, own in ids.items()
         }
+        if not self.trouble:
+            return dict(several)
+        return {ref: links if _suffice(links, ids[ref]) else None for ref, links in several.items()}
 
     def named(self, names: Sequence[str]) -> dict[str, Link]:
-        """Return all jobs of these names: job id -> job. Raises Unanswered."""
+        """Return all jobs of these names: job id -> job. Raises Unanswered; see `trouble` too."""
         found = self._queue(queries.ask_named(names))
         kept = self._accounting(queries.ask_named_accounting(names)) or {}
         late = []
@@ -74,7 +78,8 @@ class Questions:
         return self._late(found, late)
 
     def look(self, jobs: Sequence[str]) -> dict[str, Link]:
-        """Return what is known of each job; one that is not there is left out. Raises Unanswered."""
+        """Return what is known of each job; one that is not there is left out. Raises Unanswered; see
+        `trouble` too."""
         found = self._queue(queries.ask_queue(jobs))
         lost = [job for job in jobs if job not in found or found[job].meaning.ended]
         if not lost:
@@ -106,11 +111,13 @@ class Questions:
         if done.code != 0:
             if queries.is_no_accounting(done.err + done.out):
                 return None
-            raise Unanswered(_said("sacct", done))
+            self.trouble = _said("sacct", done)
+            return {}
         try:
             return queries.read_accounting(done.out)
         except queries.NotAnswered as error:
-            raise Unanswered(f"sacct: {error}") from None
+            self.trouble = f"sacct: {error}"
+            return {}
 
     def _late(self, found: dict[str, Link], jobs: Iterable[str]) -> dict[str, Link]:
         for job in list(jobs)[:LATE]:
@@ -119,6 +126,11 @@ class Questions:
             if seen is not None and seen.meaning.ended:
                 found[job] = seen
         return found
+
+
+def _suffice(links: Sequence[Link], ids: Sequence[str]) -> bool:
+    """Tell whether the queue's word on a run is enough: something lives, or none of its jobs is forgotten."""
+    return any(not link.meaning.ended for link in links) or 0 < len(ids) == len(links)
 
 
 def _said(tool: str, done: Done) -> str:

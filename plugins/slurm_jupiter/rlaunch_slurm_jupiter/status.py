@@ -25,15 +25,20 @@ def status_of(
     """Return the state of every ref. SLURM decides; the shared directory only tells more about it."""
     if not refs:
         return {}
+    questions = Questions(site)
     try:
-        links = Questions(site).jobs(refs)
+        told = questions.jobs(refs)
     except Unanswered as error:
         return {ref: Status(ref, State.UNKNOWN, str(error)) for ref in refs}
-    verdicts = {ref: combine(links[ref]) for ref in refs}
+    links = {ref: several for ref, several in told.items() if several is not None}
+    verdicts = {ref: combine(links[ref]) for ref in links}
     traces = _traces(site, verdicts, rendezvous, now)
-    chains = {ref: jobs_of(ref) or tuple(link.job for link in links[ref]) for ref in refs}
+    chains = {ref: jobs_of(ref) or tuple(link.job for link in links[ref]) for ref in links}
     return {
-        ref: describe(ref, chains[ref], verdicts[ref], traces.get(ref, Traces())) for ref in refs
+        ref: describe(ref, chains[ref], verdicts[ref], traces.get(ref, Traces()))
+        if ref in links
+        else Status(ref, State.UNKNOWN, questions.trouble)
+        for ref in refs
     }
 
 
@@ -57,7 +62,7 @@ def describe(ref: JobRef, jobs: Sequence[str], verdict: Verdict, traces: Traces)
         reason = "stopped"
     elif state is State.RUNNING and traces.ranks and not reason:
         reason = _phase(traces.ranks)
-    native = {} if verdict.link is None else _native(jobs, verdict)
+    native = {} if verdict.link is None else _native(ref, jobs, verdict)
     return Status(
         ref, state, reason, verdict.since, traces.attempt, code if state.ended else None,
         signal if state.ended else None, traces.ranks, native,
@@ -86,7 +91,7 @@ def _phase(ranks: Sequence[Rank]) -> str:
     return phases.pop() if len(phases) == 1 and phases != {"running"} else ""
 
 
-def _native(jobs: Sequence[str], verdict: Verdict) -> dict[str, object]:
+def _native(ref: JobRef, jobs: Sequence[str], verdict: Verdict) -> dict[str, object]:
     link = verdict.link
     if link is None:
         return {}
@@ -100,7 +105,8 @@ def _native(jobs: Sequence[str], verdict: Verdict) -> dict[str, object]:
         native["reason"] = link.reason
     if link.nodes and not link.nodes.startswith("None"):
         native["nodes"] = link.nodes
-    if link.work_dir.startswith("/") and link.work_dir.endswith(f"/{link.name}"):
+    ours = link.name == ref.run_id or link.work_dir.endswith(f"/{link.name}")
+    if link.work_dir.startswith("/") and ours:
         native["run_dir"] = link.work_dir
     if verdict.state in (State.PENDING, State.WAITING) and link.start:
         native["expected_start"] = link.start

@@ -57,10 +57,13 @@ def stop_run(site: Site, clock: Clock, ref: JobRef, *, grace_s: float, kill_wait
 
 def _live(site: Site, ref: JobRef) -> list[Link]:
     """Return the run's jobs that have not ended: by id, or by name where no id was recorded."""
+    questions = Questions(site)
     try:
-        found = Questions(site).jobs([ref])[ref]
+        found = questions.jobs([ref])[ref]
     except Unanswered as error:
         raise not_asked(str(error)) from None
+    if found is None:
+        raise not_asked(questions.trouble)
     return [link for link in found if not link.meaning.ended]
 
 
