@@ -469,6 +469,8 @@ def test_the_early_signal_before_the_step(batch: Callable[..., Batch]) -> None:
     ("before", "end"),
     [
         (["false", "(exit 3)", "x=$(exit 4)"], "failed step-failed 9"),
+        (["cd /"], "failed step-failed 9"),
+        (["cd /; exit 3"], "failed before-failed 3"),
         (["exit 3"], "failed before-failed 3"),
         (["exit"], "failed before-failed 88"),
     ],

@@ -59,11 +59,13 @@ depart() { # CODE: no success; another attempt may follow
   exit "$1"
 }
 fail() { # REASON CODE TEXT
+  cd -- "$run_dir" || true # a line of the profile may have left it
   say "$1: $3"
   if (( attempt > 0 )); then finish failed "$1" "$2" || true; fi
   depart "$2"
 }
 cut_off() { # WHY CODE
+  cd -- "$run_dir" || true
   asked="$1"
   if stopped; then asked=stopped; fi
   if (( attempt > 0 )); then finish cut "$asked" "$2" || true; fi
@@ -174,7 +176,8 @@ trap - ERR"""
 
 AFTER = r"""unset -f exit
 trap 'broken=$?' ERR
-set -eu"""
+set -eu
+cd -- "$run_dir" # whichever they left us in"""
 
 NETWORKS = r"""networks="$(ip -4 -o addr show 2>/dev/null | awk '{ print $2, $4 }')" || true
 [[ -n "$networks" ]] || fail networks-unknown 84 "this node does not say what it is attached to (ip addr)"
