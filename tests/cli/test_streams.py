@@ -114,6 +114,10 @@ def test_a_level_is_coloured_on_a_terminal_unless_told_otherwise(home: Path, scr
     assert "\x1b" not in on_terminal(argv, {**env, "NO_COLOR": "1"})[1]
 
 
+HEARS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+"""A shell that runs the tests in its background has told them, and their children, to ignore Ctrl-C."""
+
+
 @pytest.mark.parametrize(
     ("flags", "state"),
     [([], "RUNNING"), (["--kill-on-interrupt"], "KILLED")],
@@ -125,7 +129,7 @@ def test_a_real_interrupt_detaches_or_stops(
     """SIGINT of the waiting process: exit 130, and the job goes on unless it was to be killed."""
     scripted.states(["RUNNING", "", 1, None])
     process = subprocess.Popen(
-        [sys.executable, "-c", CHILD, *launch, "--interval", "0.1", *flags],
+        [sys.executable, "-c", HEARS + CHILD, *launch, "--interval", "0.1", *flags],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=environment(home, scripted.folder), cwd=ROOT,
     )  # fmt: skip
