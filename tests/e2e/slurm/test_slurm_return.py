@@ -16,16 +16,17 @@ def begun(seen: dict[str, Any]) -> bool:
     return bool(seen["ranks"]) and all(rank["phase"] == "running" for rank in seen["ranks"])
 
 
-@pytest.mark.parametrize("restart", ["requeue", "chain"])
 def test_a_preempted_run_comes_back_with_its_secrets(
-    slurm: Any, monkeypatch: pytest.MonkeyPatch, restart: str
+    slurm: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SLURM puts the job back; its next attempt finds the secrets, resumes and succeeds, and they go."""
+    """SLURM puts the job back; its next attempt finds the secrets, resumes and succeeds, and they go.
+
+    Chains are tried with a told SLURM (`test_script.py`): the same lines of the script decide.
+    """
     monkeypatch.setitem(slurm.env, "HF_TOKEN", "not-a-real-one")
-    name = f"back-{restart}"
-    slurm.launch(
-        *SLOW, "--max-retries", "1", "--no-wait", name=name, nodes=3, restart=restart
-    )  # fmt: skip
+    name = "back"
+    words = ("--max-retries", "1", "--no-wait")
+    slurm.launch(*SLOW, *words, name=name, nodes=3, restart="requeue")
     slurm.wait(name, begun)
     run = slurm.run_dir(name)
     urgent = slurm.slurm(
