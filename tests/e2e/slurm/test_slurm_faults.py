@@ -52,9 +52,7 @@ def test_a_chain_resumes_and_finishes(slurm: Any) -> None:
     run = slurm.run_dir("chain")
     seen = slurm.status("chain")
     assert (seen["state"], seen["native"]["links"]) == ("SUCCEEDED", 3)
-    assert seen["attempt"] in (2, 3), (
-        "112 s of steps do not fit into 60 s"
-    )
+    assert seen["attempt"] in (2, 3), "112 s of steps do not fit into 60 s"
     assert (run / "attempts" / "1" / "end").read_text().startswith("cut ")
     log = (run / "logs" / "2" / "0.log").read_text()
     [resumed] = re.findall(r"Resumed training from global_step (\d+)", log)
