@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -190,68 +191,58 @@ def test_a_finished_run_has_nothing_left_to_do(train: Train, trained: Trained) -
     assert "Training done!" in done.stdout
 
 
-def test_it_hangs_silently_where_asked(
+@pytest.fixture
+def hang(
     pyz: Path, data: str, ray_address: str, tmp_path: Path
-) -> None:
+) -> Iterator[Callable[..., tuple[subprocess.Popen[bytes], Path]]]:
+    """Start the trainer and wait until it hangs in its second step; gives its process and its log."""
+    started = []
+
+    def start(*arguments: str) -> tuple[subprocess.Popen[bytes], Path]:
+        words = [f"data.train_data=['{data}']", "++smoke.hang_at_step=2", *arguments]
+        log = tmp_path / "log"
+        with log.open("w") as out:
+            process = subprocess.Popen(
+                [sys.executable, str(pyz), *words],
+                stdout=out,
+                stderr=subprocess.DEVNULL,
+                env=clean_environment(RAY_ADDRESS=ray_address),
+            )
+        started.append(process)
+        until = time.monotonic() + 60
+        while log.read_text().count("Started: 'step'") < 2:
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        return process, log
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_it_hangs_silently_where_asked(hang: Any) -> None:
     """`hang_at_step` prints nothing more and does not end; SIGTERM still ends it."""
-    arguments = ("trainer.max_steps=3", "++smoke.hang_at_step=2", "++smoke.step_seconds=0.5")
-    log = tmp_path / "log"
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            [sys.executable, str(pyz), f"data.train_data=['{data}']", *arguments],
-            stdout=out,
-            stderr=subprocess.DEVNULL,
-            env=clean_environment(RAY_ADDRESS=ray_address),
-        )
-    try:
-        until = time.monotonic() + 60
-        while log.read_text().count("Started: 'step'") < 2:
-            assert process.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.1)
-        before = log.read_text()
-        cost = re.findall(r"^Finished: 'step', time cost: (\S+)s$", before, re.MULTILINE)
-        assert [float(seconds) >= 0.5 for seconds in cost] == [True]
-        time.sleep(1.5)
-        assert log.read_text() == before
-        assert process.poll() is None
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) != 0
-    finally:
-        process.kill()
-        process.wait()
+    process, log = hang("trainer.max_steps=3", "++smoke.step_seconds=0.5")
+    before = log.read_text()
+    cost = re.findall(r"^Finished: 'step', time cost: (\S+)s$", before, re.MULTILINE)
+    assert [float(seconds) >= 0.5 for seconds in cost] == [True]
+    time.sleep(1.5)
+    assert log.read_text() == before
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) != 0
 
 
-def test_it_saves_when_asked(pyz: Path, data: str, ray_address: str, tmp_path: Path) -> None:
+def test_it_saves_when_asked(hang: Any, tmp_path: Path) -> None:
     """With `save_seconds` SIGTERM ends the step, and its checkpoint is written, slowly; exit 143."""
-    words = (f"trainer.ckpt_path={tmp_path}/ckpt", "trainer.max_steps=9", "++smoke.hang_at_step=2")
-    log = tmp_path / "log"
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                str(pyz),
-                f"data.train_data=['{data}']",
-                *words,
-                "++smoke.save_seconds=1",
-            ],
-            stdout=out,
-            stderr=subprocess.DEVNULL,
-            env=clean_environment(RAY_ADDRESS=ray_address),
-        )
-    try:
-        until = time.monotonic() + 60
-        while log.read_text().count("Started: 'step'") < 2:
-            assert process.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.1)
-        began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 143
-        assert time.monotonic() - began > 1
-    finally:
-        process.kill()
-        process.wait()
+    words = (f"trainer.ckpt_path={tmp_path}/ckpt", "trainer.max_steps=9", "++smoke.save_seconds=1")
+    process, _ = hang(*words)
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 143
+    assert time.monotonic() - began > 1
     assert (tmp_path / "ckpt" / "latest_ckpt_global_step.txt").read_text() == "2"
 
 

@@ -188,16 +188,10 @@ class Agent:
         hurried = self.loop.hurried_at
         return at if hurried is None else min(at, hurried + patience)
 
-    def outlast(self, outcome: Outcome, done: Callable[[], bool]) -> bool:
-        """Wait for `done` until everything is killed; False where it did not come."""
-        while True:
-            at = self.kill_at(outcome)
-            left = at - time.monotonic()
-            self.loop.until(lambda at=at: done() or self.kill_at(outcome) < at, left)  # type: ignore[misc]  # binds it now
-            if done():
-                return True
-            if self.kill_at(outcome) >= at:
-                return False
+    def outlast(self, outcome: Outcome, done: Callable[[], bool]) -> None:
+        """Wait for `done` until everything is killed, whenever that is by now; the loop is shielded."""
+        while not done() and (left := self.kill_at(outcome) - time.monotonic()) > 0:
+            self.loop.turn(min(left, 5.0))
 
     def blame(self, outcome: Outcome) -> Outcome:
         """Return a failure with what is known of this node's part in it."""

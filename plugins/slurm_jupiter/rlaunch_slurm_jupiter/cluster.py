@@ -79,9 +79,9 @@ class Slurm(Cluster):
             if s.state.ended and ref.run_id and ref not in self._forgotten
         }
         self._forgotten |= ended.keys()
-        folders = [str(s.native["run_dir"]) for s in ended.values() if "run_dir" in s.native]
-        if folders:
-            self.site.run(("rm", "-f", "--", *(f"{folder}/secrets.json" for folder in folders)))
+        known = [str(s.native["run_dir"]) for s in ended.values() if "run_dir" in s.native]
+        if known:
+            self.site.run(("rm", "-f", "--", *(f"{folder}/secrets.json" for folder in known)))
         absent = [ref for ref, s in ended.items() if s.state is State.ABSENT]
         if never := [folder for ref in absent if (folder := self._expected(ref.run_id))]:
             # their submit was interrupted, or it is going on just now

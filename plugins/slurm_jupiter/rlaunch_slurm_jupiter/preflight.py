@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from rlaunch.cluster import PreflightQuery
 from rlaunch.model import Finding, Plan, Run
 from rlaunch.settings import size_in_bytes
-from rlaunch.shell import Shell
+from rlaunch.shell import Done, Shell
+from rlaunch.skyrl.derive import data_directory
 from rlaunch_slurm_jupiter import nodelist, queries, source
 from rlaunch_slurm_jupiter.checkpoints import compare_shards, look_for_checkpoint
 from rlaunch_slurm_jupiter.container import container_of
@@ -19,6 +20,7 @@ from rlaunch_slurm_jupiter.planning import TOY
 from rlaunch_slurm_jupiter.site import Site
 from rlaunch_slurm_jupiter.wording import OWNER, last_words, not_asked, problem
 
+T = TypeVar("T")
 MISSING = 3
 """What our own question about a file ends with where there is none."""
 ARCHES = {"02": "x86_64", "04": "aarch64"}
@@ -41,7 +43,6 @@ _SPACE = (
     '[ -w "$d" ] && echo writable || echo locked; '
     'df -Pk -- "$d"; df -Pi -- "$d"; printf "%s\\n" "$HOME"'
 )
-Say = Callable[..., Finding]
 
 
 def check(query: PreflightQuery, site: Site, shell: Shell) -> Iterator[Finding]:
@@ -123,13 +124,18 @@ def _image(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
         )  # fmt: skip
 
 
+def _read(done: Done, read: Callable[[str], T]) -> T:
+    """Read what a tool printed. Raises NotAnswered, also where the tool failed."""
+    if done.code != 0:
+        raise queries.NotAnswered(last_words(done))
+    return read(done.out)
+
+
 def _nodes(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
     run, profile = plan.run, plan.run.profile
     done = site.run(queries.ask_nodes(profile["partition"]))
     try:
-        if done.code != 0:
-            raise queries.NotAnswered(last_words(done))
-        seen = queries.read_nodes(done.out)
+        seen = _read(done, queries.read_nodes)
     except queries.NotAnswered as error:
         yield not_asked(f"sinfo gave no list of nodes: {error}", "sinfo", "nodes")
         return
@@ -178,9 +184,7 @@ def _running(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]
         return
     done = site.run(queries.ask_running())
     try:
-        if done.code != 0:
-            raise queries.NotAnswered(last_words(done))
-        names = queries.read_running(done.out)
+        names = _read(done, queries.read_running)
     except queries.NotAnswered as error:
         yield not_asked(f"squeue gave no list of runs: {error}", "squeue", "running-runs")
         return
@@ -198,8 +202,7 @@ def _staged(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
         return
     wanted = [_model(plan)]
     for name in (*run.train_data, *run.val_data):
-        target = f"{run.paths.data}/{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-        where = name if name.startswith("/") else target
+        where = data_directory(run.paths.data, name)
         wanted.append((f"data `{name}`", where, "--train_data", _stage(run, site, name)))
     script = (
         'for p; do case $p in "~/"*) p=$HOME/${p#"~/"};; esac; '

@@ -35,9 +35,8 @@ def ship(shell: Shell, site: Site, plan: Plan) -> bool:
         if checkout(shell, workspace.root).digest != workspace.digest:
             raise _changed(workspace.root)
         site.put(aside, [Parcel(DONE, 0o600, b"complete\n")])
-        done = site.run(
-            ("sh", "-c", _PLACE, "sh", aside, target, DONE)
-        )  # somebody may have been first
+        # somebody may have been first
+        done = site.run(("sh", "-c", _PLACE, "sh", aside, target, DONE))
         if done.code != 0:
             raise not_written(target, done.err.strip().partition("\n")[0])
     except BaseException:
@@ -61,7 +60,7 @@ def judge(shell: Shell, plan: Plan) -> Iterator[Finding]:
             ).findings  # fmt: skip
         return
     try:
-        listed = _listed(shell, plan.run.workspace.root)
+        listed = _listed(shell, run.workspace.root)
     except ClusterError as error:
         yield from error.findings
         return
