@@ -180,7 +180,8 @@ class Agent:
         grace = self.flags.grace
         if outcome.reason == reasons.SUPERVISOR_LOST or self._orphaned:
             grace = min(grace, 9.0)
-        began = self.loop.ended_at or time.monotonic()
+        began = self.loop.ended_at
+        assert began is not None  # noqa: S101  # `guard` has said so
         patience = max(0.2, grace - 2)
         if outcome.signal != signal.SIGUSR1:
             return began + patience

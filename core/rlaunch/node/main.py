@@ -117,6 +117,7 @@ def guard(role: Role) -> Outcome:
         outcome = fail(AGENT_FAILED, repr(error))
         for line in traceback.format_exc().splitlines():
             role.agent.log.say(line)
+    role.agent.loop.end(outcome)  # the grace counts from here, where nothing else began it
     try:
         return role.finish(outcome)
     except Exception as error:  # noqa: BLE001  # teardown trouble never changes an exit code
