@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from rlaunch.layers import Layered
@@ -87,12 +88,7 @@ def fill_paths(draft: Draft, run_id: str, name: str) -> tuple[Paths, str]:
     }
 
     def fill(field: str) -> str:
-        text = str(getattr(profile, field))
-        for word, value in known.items():
-            text = text.replace("{" + word + "}", value)
-        text = f"{c.home}{text[1:]}" if text.startswith("~/") else text
-        draft.note(field, text)
-        return text
+        return str(draft.note(field, fill_words(str(getattr(profile, field)), known)))
 
     known["run_dir"] = fill("run_dir")
     python, data, artifacts = fill("python"), fill("data_root"), fill("artifacts_dir")
@@ -112,6 +108,13 @@ def fill_paths(draft: Draft, run_id: str, name: str) -> tuple[Paths, str]:
                 )
     storage = storage if run_id in storage.split("/") else f"{storage}/{run_id}"
     return Paths(known["run_dir"], rendezvous, storage, data, artifacts), python
+
+
+def fill_words(text: str, known: Mapping[str, str]) -> str:
+    """Return a path of a profile with each `{word}` and a leading `~/` filled; others stay."""
+    for word, value in known.items():
+        text = text.replace("{" + word + "}", value)
+    return f"{known['home']}{text[1:]}" if text.startswith("~/") else text
 
 
 def user_at(host: str | None, user: str) -> str:

@@ -58,6 +58,11 @@ class Start(NamedTuple):
     cwd: str
     """Where the driver starts."""
 
+    @property
+    def where(self) -> str:
+        """The path from the root."""
+        return self.path if self.path.startswith("/") else f"{self.cwd}/{self.path}"
+
 
 class Seen(NamedTuple):
     """What lies at a checkpoint's path, looked at wherever the run will read it."""

@@ -455,6 +455,7 @@ def test_preflight_refuses_shards_of_another_size(
     here = site(min_disk="1MiB", min_inodes=1)
     for nodes, wanted in ((1, {"world-size"}), (2, set())):
         words = (
+            "trainer.resume_mode=from_path",
             f"trainer.resume_path={shards.parent}",
             f"trainer.placement.policy_num_nodes={nodes}",
             "trainer.placement.policy_num_gpus_per_node=4",

@@ -179,13 +179,6 @@ def test_traps_of_the_site(codes: Codes) -> None:
     assert "trap" not in codes(**{"env.NCCL_IB_TIMEOUT": "31"})
 
 
-def test_links_that_would_not_resume(codes: Codes) -> None:
-    """Several attempts with `resume_mode=none` would each begin at step 0: a warning."""
-    command = Command(("python3", "x", "trainer.resume_mode=none"))
-    assert "resume-mode" in codes(command=command, max_retries=1)
-    assert "resume-mode" not in codes(command=command)
-
-
 def test_a_requeue_needs_a_warning_before_the_limit(codes: Codes) -> None:
     """Without the early signal a job at its limit would not come back: said before it is sent."""
     assert "requeue-lead" in codes(restart="requeue", max_retries=1, save_lead_s=0)

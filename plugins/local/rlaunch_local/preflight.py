@@ -115,7 +115,7 @@ def checkpoint(plan: Plan) -> Iterator[Finding]:
     start = resumption.start_of(plan)
     if start is None:
         return
-    place = Path(start.cwd, start.path)
+    place = Path(start.where)
     folder = place if place.is_dir() else place.parent
     near = resumption.newest(map(str, folder.glob("global_step_*")))
     seen = resumption.Seen("file" if place.exists() else "nothing", near=near)

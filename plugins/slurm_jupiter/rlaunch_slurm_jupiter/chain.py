@@ -12,6 +12,7 @@ from rlaunch_slurm_jupiter import queries
 from rlaunch_slurm_jupiter.site import Site
 from rlaunch_slurm_jupiter.ssh import LOST
 from rlaunch_slurm_jupiter.states import Link
+from rlaunch_slurm_jupiter.wording import last_words
 
 NOT_TAKEN = (
     "Unable to contact slurm controller",
@@ -65,7 +66,7 @@ def _send(site: Site, clock: Clock, plan: Plan, link: int, after: str | None) ->
                 return job  # whatever sbatch said then
             break
         if not _has(done, NOT_TAKEN):
-            raise unknown(plan.run.id, f"SLURM has no such job yet, after: {_why(done)}")
+            raise unknown(plan.run.id, f"SLURM has no such job yet, after: {last_words(done)}")
         if left:
             clock.sleep(RETRY_S)
     raise refused(done)
@@ -112,7 +113,7 @@ def _find(site: Site, clock: Clock, run: str, after: str | None) -> str | None:
         done = site.run(queries.ask_named((run,)))
         try:
             if done.code != 0:
-                raise queries.NotAnswered(_why(done))
+                raise queries.NotAnswered(last_words(done))
             found = queries.read_queue(done.out)
         except queries.NotAnswered as error:
             trouble = f"and squeue cannot be asked: {error}"
@@ -131,13 +132,13 @@ def _take_back(site: Site, run: str, jobs: list[str], error: ClusterError) -> No
     done = site.run(("scancel", "--quiet", f"--name={run}"), timeout=30)
     if done.code != 0 and not isinstance(error, UnclearSubmitError):
         said = f"{error.findings[0].message}; and its earlier job(s) {', '.join(jobs)}"
-        raise unknown(run, f"{said} could not be cancelled: {_why(done)}") from None
+        raise unknown(run, f"{said} could not be cancelled: {last_words(done)}") from None
 
 
 def refused(done: Done) -> ClusterError:
     """Return the error of a submission that SLURM did not take, in its own words."""
     finding = Finding(
-        "error", "slurm_jupiter.refused", f"SLURM did not take the job: {_why(done)}", "sbatch",
+        "error", "slurm_jupiter.refused", f"SLURM did not take the job: {last_words(done)}", "sbatch",
         "see `scontrol show partition` and `sacctmgr show assoc user=$USER`",
     )  # fmt: skip
     return ClusterError(finding, transient=_ambiguous(done))
@@ -150,10 +151,3 @@ def unknown(run: str, why: str) -> UnclearSubmitError:
         hint=f"`rlaunch status {run}` asks again, `rlaunch stop {run}` ends what is there; "
         "do not send it a second time before that",
     )  # fmt: skip
-
-
-def _why(done: Done) -> str:
-    rows = [row.strip() for row in done.err.splitlines() if row.strip()]
-    if not rows:
-        return "no answer in time" if done.code == 124 else f"exit code {done.code}, without a word"
-    return rows[-1].removeprefix("sbatch: error: ")

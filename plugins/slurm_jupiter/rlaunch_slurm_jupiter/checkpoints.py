@@ -24,12 +24,10 @@ _LOOK = (
 
 def look_for_checkpoint(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
     """The checkpoint to go on from lies on the site, where the job will read it."""
-    start = resumption.start_of(plan)
-    if start is None or _inside_only(plan, start.path):
+    start = _start_of(plan)
+    if start is None:
         return
-    start = start._replace(cwd=plan.command.cwd or plan.native["source"] or start.cwd)
-    path = start.path if start.path.startswith("/") else f"{start.cwd}/{start.path}"
-    done = site.run(("sh", "-c", _LOOK, "sh", path, "policy" if start.known else ""))
+    done = site.run(("sh", "-c", _LOOK, "sh", start.where, "policy" if start.known else ""))
     head, *near = done.out.splitlines() or [""]
     kind, _, full = head.partition(" ")
     if done.code != 0 or kind not in ("folder", "file", "nothing"):
@@ -39,6 +37,14 @@ def look_for_checkpoint(query: PreflightQuery, plan: Plan, site: Site) -> Iterab
     seen = resumption.Seen(kind, full == "yes", resumption.newest(near))
     there = f"on `{site.host}`" if site.host else "on this machine"
     yield from resumption.judge_start(start, seen, there, f"{OWNER}.no-checkpoint")
+
+
+def _start_of(plan: Plan) -> resumption.Start | None:
+    """Return the checkpoint that the job goes on from, where the site itself can see it."""
+    start = resumption.start_of(plan)
+    if start is None or _inside_only(plan, start.path):
+        return None
+    return start._replace(cwd=plan.command.cwd or plan.native["source"] or start.cwd)
 
 
 def _inside_only(plan: Plan, path: str) -> bool:
@@ -54,22 +60,20 @@ def _inside_only(plan: Plan, path: str) -> bool:
 
 def compare_shards(query: PreflightQuery, plan: Plan, site: Site) -> Iterable[Finding]:
     """The shards of a checkpoint to resume fit the number of ranks that will read them."""
-    path = argument(plan.command, "trainer.resume_path") or (
-        plan.run.resume if plan.run.resume.startswith("/") else ""
-    )
+    start = _start_of(plan)
     nodes = argument(plan.command, "trainer.placement.policy_num_nodes")
     gpus = argument(plan.command, "trainer.placement.policy_num_gpus_per_node")
-    if not path or not (nodes and gpus and nodes.isdecimal() and gpus.isdecimal()):
+    if start is None or not (nodes and gpus and nodes.isdecimal() and gpus.isdecimal()):
         return
-    done = site.run(("sh", "-c", 'ls -1 -- "$1" "$1/policy" 2>/dev/null; :', "sh", path))
+    done = site.run(("sh", "-c", 'ls -1 -- "$1" "$1/policy" 2>/dev/null; :', "sh", start.where))
     if done.code != 0:
-        what = f"the shards of `{path}` could not be listed: {last_words(done)}"
-        yield not_asked(what, "--resume", "world-size")
+        what = f"the shards of `{start.path}` could not be listed: {last_words(done)}"
+        yield not_asked(what, start.flag, "world-size")
         return
     found = {int(n) for n in re.findall(r"model_world_size_(\d+)_rank_\d+\.pt", done.out)}
     if found and found != {int(nodes) * int(gpus)}:
         has = ", ".join(map(str, sorted(found)))
         yield problem(
             "world-size", f"{has} ranks wrote the checkpoint, and {int(nodes) * int(gpus)} would read it",
-            "--resume", "give the policy as many GPUs as it had, or start anew without `--resume`",
+            start.flag, "give the policy as many GPUs as it had, or start anew without `--resume`",
         )  # fmt: skip

@@ -119,26 +119,6 @@ def traps_are_avoided(run: Run, plan: Plan) -> Iterable[Finding]:
             )  # fmt: skip
 
 
-@rule("slurm_jupiter.resume-mode", level="warning")
-def links_resume(run: Run, plan: Plan) -> Iterable[Finding]:
-    """The run has several links, and its trainer does not resume.
-
-    Each link of a chain continues the checkpoint of the last; with `trainer.resume_mode=none` each would
-    begin at step 0 and write over it.
-    """
-    modes = [
-        w.partition("=")[2]
-        for w in plan.command.argv
-        if w.lstrip("+").startswith("trainer.resume_mode=")
-    ]
-    if run.max_retries and modes and modes[-1].strip("'\"") in ("none", "null", ""):
-        yield Finding(
-            "warning", "slurm_jupiter.resume-mode",
-            f"{run.max_retries + 1} attempts are planned, and `trainer.resume_mode` is `none`",
-            run.recipe.at("trainer.resume_mode"), "`--skyrl_override trainer.resume_mode=latest`",
-        )  # fmt: skip
-
-
 @rule("slurm_jupiter.requeue-lead", level="warning")
 def requeues_can_be_made(run: Run, plan: Plan) -> Iterable[Finding]:
     """A job that is to be requeued is not told of its wall limit.
@@ -206,7 +186,6 @@ RULES = (
     paths_can_be_said,
     sockets_fit,
     traps_are_avoided,
-    links_resume,
     requeues_can_be_made,
     lead_leaves_work,
     image_has_the_wrapper,

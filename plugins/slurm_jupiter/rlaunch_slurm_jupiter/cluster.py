@@ -122,19 +122,15 @@ class Slurm(Cluster):
 
     def _expected(self, run: str) -> str | None:
         """Return where the profile puts a run, for one that SLURM has forgotten."""
-        from rlaunch.draft import user_at
+        from rlaunch.draft import fill_words, user_at
 
-        home = folders.home()
         user = os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid{os.getuid()}"
         known = {
             "run": run,
             "name": run.rpartition("-")[0],
-            "home": home,
+            "home": folders.home(),
             "user": user_at(self.profile.host, user),
             "state": folders.state(),
         }
-        text = str(self.profile.run_dir)
-        for name, value in known.items():
-            text = text.replace("{" + name + "}", value)
-        text = f"{home}{text[1:]}" if text.startswith("~/") else text
+        text = fill_words(str(self.profile.run_dir), known)
         return text if run and text.startswith("/") and "{" not in text and run in text else None

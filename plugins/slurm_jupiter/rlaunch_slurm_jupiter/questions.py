@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from rlaunch.model import JobRef
-from rlaunch.shell import Done
 from rlaunch_slurm_jupiter import queries
 from rlaunch_slurm_jupiter.site import Site
 from rlaunch_slurm_jupiter.states import Link
+from rlaunch_slurm_jupiter.wording import last_words
 
 LATE = 8
 """For at most so many jobs that ended just now the controller is asked once more, for their exit codes."""
@@ -100,7 +100,7 @@ class Questions:
         if done.code != 0:
             if queries.is_unknown_job(done.err):
                 return {}
-            raise Unanswered(_said("squeue", done))
+            raise Unanswered(f"squeue failed ({done.code}): {last_words(done)}")
         try:
             return queries.read_queue(done.out)
         except queries.NotAnswered as error:
@@ -111,7 +111,7 @@ class Questions:
         if done.code != 0:
             if queries.is_no_accounting(done.err + done.out):
                 return None
-            self.trouble = _said("sacct", done)
+            self.trouble = f"sacct failed ({done.code}): {last_words(done)}"
             return {}
         try:
             return queries.read_accounting(done.out)
@@ -131,9 +131,3 @@ class Questions:
 def _suffice(links: Sequence[Link], ids: Sequence[str]) -> bool:
     """Tell whether the queue's word on a run is enough: something lives, or none of its jobs is forgotten."""
     return any(not link.meaning.ended for link in links) or 0 < len(ids) == len(links)
-
-
-def _said(tool: str, done: Done) -> str:
-    lines = done.err.strip().splitlines() or done.out.strip().splitlines()
-    why = lines[-1][:200] if lines else "no answer in time" if done.code == 124 else "no word"
-    return f"{tool} failed ({done.code}): {why}"

@@ -1,4 +1,4 @@
-"""How preflight words what it finds, and what a tool's last words were. Pure."""
+"""How preflight words what it finds, and what a failed tool's last words were. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def not_asked(message: str, place: str, check: str) -> Finding:
 
 
 def last_words(done: Done) -> str:
-    """Return the last line that a failed command said, without the tool's name."""
-    lines = [row.strip() for row in done.err.splitlines() if row.strip()]
-    kept = [row for row in lines if "allocation failure" not in row] or lines
+    """Return the last line that a failed command said, at most 200 characters, without the tool's name."""
+    rows = [row.strip() for row in (done.err.strip() or done.out).splitlines() if row.strip()]
+    kept = [row for row in rows if "allocation failure" not in row] or rows
     if not kept and done.code in (LOST, 124):
         return "ssh failed" if done.code == LOST else "no answer in time"
-    text = kept[-1] if kept else f"exit code {done.code}"
-    return re.sub(r"^(sbatch|sinfo|squeue): (error: )?", "", text)
+    text = kept[-1] if kept else f"exit code {done.code}, without a word"
+    return re.sub(r"^(sbatch|scancel|sinfo|squeue|sacct): (error: )?", "", text)[:200]
