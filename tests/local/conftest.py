@@ -213,7 +213,7 @@ def lab(state_home: Path, profile: LocalProfile) -> Iterator[Lab]:
     """A lab whose runs are all gone, processes and temporary files, when the test is over."""
     made = Lab(state_home, profile, [])
     yield made
-    left = {run_id: traces(run_id) for run_id in made.made}
+    left = {run_id: traces_after(run_id) for run_id in made.made}
     for run_id in made.made:
         made.cluster().stop(JobRef("local", run_id))
         proc.sweep(run_id)
@@ -221,6 +221,14 @@ def lab(state_home: Path, profile: LocalProfile) -> Iterator[Lab]:
             f"{made.profile.temp_root}/rl-{run_id.rpartition('-')[2]}", ignore_errors=True
         )
     assert not any(left.values()), left
+
+
+def traces_after(run_id: str) -> list[str]:
+    """Return what is left of a run once its supervisor, whose last word was the end, had 2 s to go."""
+    deadline = time.monotonic() + 2
+    while (left := traces(run_id)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
 
 
 def traces(run_id: str) -> list[str]:
