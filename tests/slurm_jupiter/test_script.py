@@ -535,6 +535,27 @@ def test_a_rank_that_refused_names_the_failure(batch: Callable[..., Batch]) -> N
     assert (code, job.end(1)) == (84, "failed tunnel-dead 84"), out
 
 
+@pytest.mark.parametrize(
+    ("step", "end"),
+    [
+        ("kill -KILL $$", "failed step-killed 137"),
+        ("""(until [[ -e "$CALLS/late" ]]; do /bin/sleep 0.02; done; mkdir -p rendezvous/ranks/1
+            echo '{"reason":"head-lost"}' >rendezvous/ranks/1/0.json; echo >"$CALLS/told") &
+            kill -KILL $$""", "failed head-lost 137"),
+    ],
+)  # fmt: skip
+def test_a_step_that_is_killed(batch: Callable[..., Batch], step: str, end: str) -> None:
+    """A killed step ends as the nodes say within seconds, else as `step-killed`, never as `step-failed`."""
+    job = batch()
+    (job.bin / "sleep").write_text(
+        '#!/bin/bash\n: >"$CALLS/late"\n'
+        'for _ in {1..20}; do [[ -e "$CALLS/told" ]] || /bin/sleep 0.02; done\n'
+    )
+    job.step(step)
+    code, out = job.run()
+    assert (code, job.end(1)) == (137, end), out
+
+
 def test_leftover_apptainer_variables_are_forgotten(batch: Callable[..., Batch]) -> None:
     """What a login shell exports for Apptainer would be run as shell text: it is gone, plain ones stay."""
     job = batch()
@@ -635,5 +656,7 @@ def test_one_srun_for_all_nodes(batch: Callable[..., Batch]) -> None:
     job = batch(sif=None)
     job.run()
     words = job.called("srun")
-    assert words[:3] == ["--nodes=2", "--ntasks=2", "--ntasks-per-node=1"]
+    assert words[0] == f"--task-epilog={job.root}/attempts/1/after-task"
+    assert (job.root / "attempts/1/after-task").resolve() == (job.root / "after-task.sh").resolve()
+    assert words[1:4] == ["--nodes=2", "--ntasks=2", "--ntasks-per-node=1"]
     assert words[-4:] == ["python3", f"{job.root}/task.py", f"{job.root}/task.json", "1"]

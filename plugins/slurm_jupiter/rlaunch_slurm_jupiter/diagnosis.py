@@ -58,6 +58,18 @@ ENDS: Mapping[str, tuple[str, str]] = {
         "a node has none of the interfaces that the profile names",
         "`--set interfaces=[NAME]`; the rank's line lists what the node has",
     ),
+    "head-lost": (
+        "rank 0 was lost: its agent or the job's `srun` was killed from outside, or its node went away",
+        "the kernel's log of that node knows more; `--max-retries 1` runs it again",
+    ),
+    "step-killed": (
+        "the job's step was killed from outside, before any rank could say more",
+        "the run directory's `job-ID.out` has SLURM's words; `--max-retries 1` runs it again",
+    ),
+    "step-failed": (
+        "the job's step ended before any rank could say why",
+        "the run directory's `job-ID.out` has SLURM's words: an image or a Python that does not start",
+    ),
     "not-written": (
         "the run directory could not be written in the job",
         "look at quota and mounts of the nodes",

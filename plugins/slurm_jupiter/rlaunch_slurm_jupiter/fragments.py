@@ -1,6 +1,7 @@
 r"""The parts of `job.sh` that are the same in every job. Text for bash 4.4 and later, shellcheck clean.
 
 Every `$` here is the script's own. What differs between runs stands in variables above these parts.
+Over 300 lines: it is one script, in its order.
 """
 
 HEAD = r"""
@@ -154,6 +155,7 @@ until mkdir "attempts/$attempt" 2>/dev/null; do
   attempt=$((attempt + 1))
 done
 mkdir -p "logs/$attempt"
+ln -s ../../after-task.sh "attempts/$attempt/after-task"
 mark "$attempt"
 printf 'job=%s restart=%s link=%s nodes=%s\n' "$SLURM_JOB_ID" "${SLURM_RESTART_COUNT:-0}" "$link" \
   "$SLURM_JOB_NODELIST" >"attempts/$attempt/begin"
@@ -271,10 +273,18 @@ done
 
 END = r"""# --- how it ended ---
 if stopped; then asked=stopped; fi
-outcome="$(field "$done_file" outcome)"
-if [[ "$(field "$done_file" attempt)" == "$attempt" ]]; then reason="$(field "$done_file" reason)"; fi
-for rank in "$rendezvous/ranks/$attempt/"*.json; do # no outcome: a node that refused, or was left alone
-  [[ -n "$reason" ]] || reason="$(field "$rank" reason)"
+look() {
+  local rank
+  outcome="$(field "$done_file" outcome)"
+  if [[ "$(field "$done_file" attempt)" == "$attempt" ]]; then reason="$(field "$done_file" reason)"; fi
+  for rank in "$rendezvous/ranks/$attempt/"*.json; do # no outcome: a node that refused, or was left alone
+    [[ -n "$reason" ]] || reason="$(field "$rank" reason)"
+  done
+}
+for _ in 1 2 3 4 5; do # killed from outside: after-task.sh says so in a moment
+  look
+  if [[ -n "$reason$asked" ]] || (( code <= 128 )); then break; fi
+  sleep 1
 done
 if [[ "$outcome" == succeeded ]]; then
   finish succeeded driver-exit 0
@@ -286,6 +296,7 @@ if (( code == 0 )); then
   reason="${reason:-no-outcome}"
 fi
 if [[ -n "$asked" ]]; then cut_off "$asked" "$code"; fi
+if (( code > 128 )); then reason="${reason:-step-killed}"; fi
 reason="${reason:-step-failed}"
 finish failed "$reason" "$code"
 say "failed: $reason (code $code)"

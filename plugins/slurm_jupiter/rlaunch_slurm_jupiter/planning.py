@@ -3,6 +3,7 @@
 job.sh      what sbatch is given: the order of the job, and nothing of the run's values but paths
 task.json   what every node's task starts: the agent's arguments and the driver's, one word each
 task.py     finds out on the node what only the node knows (rank, address, memory), then is the agent
+after-task.sh   what SLURM runs on the node after that, for what a killed agent cannot do
 env.json    the environment, read by the agent
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 from rlaunch.model import Command, File, Observed, Plan, Run, SecretFile
 from rlaunch.settings import size_in_bytes
 from rlaunch.skyrl import overrides
+from rlaunch_slurm_jupiter.aftermath import write_aftermath
 from rlaunch_slurm_jupiter.container import container_of, pydeps_of
 from rlaunch_slurm_jupiter.directives import directives, wall_seconds
 from rlaunch_slurm_jupiter.script import Job, write_script
@@ -40,6 +42,7 @@ def plan_run(run: Run, command: Command, observed: Observed) -> Plan:
             File("job.sh", "run-dir", 0o700, write_script(_job(run, command, source))),
             File("task.json", "run-dir", 0o600, _pretty(_task(run, command, source))),
             File("task.py", "run-dir", 0o600, TASK),
+            File("after-task.sh", "run-dir", 0o700, _aftermath(run)),
             File("env.json", "run-dir", 0o600, _pretty(env)),
             *command.files,
         ),
@@ -164,6 +167,10 @@ def _task(run: Run, command: Command, source: str | None) -> dict[str, Any]:
         },
         "tunnel": _tunnel(run),
     }
+
+
+def _aftermath(run: Run) -> str:
+    return write_aftermath(run.id, run.paths.rendezvous, ray_temp(run))
 
 
 def _tunnel(run: Run) -> dict[str, Any] | None:

@@ -172,6 +172,7 @@ def _step(job: Job) -> Iterator[str]:
     yield "# --- one step for all nodes; what each task is, only its node knows: see task.py ---"
     yield "step=("
     yield "  srun"
+    yield '  --task-epilog="$run_dir/attempts/$attempt/after-task"'  # first: a profile's own wins
     yield from (f"  {shlex.quote(word)}" for word in job.srun)
     yield ")"
     if job.tunnel and job.tunnel["wrapper"]:
