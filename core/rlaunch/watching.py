@@ -52,7 +52,7 @@ def find(world: World, target: str) -> Job:
     """Find a job by name (the newest), run id, or `cluster:id` for one that was started elsewhere.
 
     Raises RlaunchError `run.unknown`: what no record knows and no cluster was asked about is neither
-    there nor absent.
+    there nor absent. Reports `run.unrecorded` for a run that nobody recorded as sent.
     """
     runs = world.open_runs()
     row = runs.find(target)
@@ -76,6 +76,11 @@ def find(world: World, target: str) -> Job:
     from rlaunch.documents import plan_from_json
 
     plan = plan_from_json(row.plan)
+    if not row.native and row.failed_at is None:
+        world.report(
+            f"warning[run.unrecorded]: `{row.run_id}` was not recorded as sent: its launch was cut off, or "
+            f"still goes on; jobs may be missing, and `rlaunch stop {row.run_id}` ends those that are there"
+        )
     ref = JobRef(row.cluster, row.native or expected_id(plan), row.run_id)
     return Job(ref, facts_of(plan, ref), row, reopen(world, row.cluster, plan.run.profile))
 
@@ -255,6 +260,14 @@ CODES = (
         "run.reference",
         "A reference to a job is not `CLUSTER:ID`.\n\n"
         "The cluster is a name that `rlaunch clusters` lists, the id is the scheduler's own.",
+    ),
+    Code(
+        "run.unrecorded",
+        "A run whose launch never recorded that the cluster took it.\n\n"
+        "The launch was killed, lost its answer, or is still going on. The cluster is asked for the run by\n"
+        "its id, so `status` and `stop` reach every job that is there; but of a chain some may never have\n"
+        "been sent. Stop it and launch again with `--if-exists new`.",
+        "warning",
     ),
     Code(
         "run.unknown",

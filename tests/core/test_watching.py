@@ -115,7 +115,8 @@ def test_finding_by_name_id_and_reference(world: flow.World, tmp_path: Path):
 def test_a_run_whose_submit_was_interrupted_is_asked_for(
     world: flow.World, tmp_path: Path, native: dict[str, str], asked: str
 ):
-    """Without a recorded id the cluster is asked for the id that the plan foresees, else for the run id."""
+    """Without a recorded id the cluster is asked for what the plan foresees or the run id, and it is said."""
+    said: list[str] = []
     request = Request(
         write_recipe(tmp_path),
         "scripted",
@@ -129,8 +130,9 @@ def test_a_run_whose_submit_was_interrupted_is_asked_for(
     with pytest.raises(KeyboardInterrupt):
         flow.submit(world, plan._replace(native=native))
     Scripted.states[asked] = [seen(State.RUNNING)]
-    job = flow.find(world, "my-run")
+    job = flow.find(world._replace(report=said.append), "my-run")
     assert job.ref == JobRef("scripted", asked, "my-run-0123abcd")
+    assert [line.partition(":")[0] for line in said] == ["warning[run.unrecorded]"]
     assert flow.status(world, [job])[job.ref].state is State.RUNNING
     flow.stop(world, job)
     assert Scripted.stopped == [asked]
