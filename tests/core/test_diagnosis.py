@@ -23,6 +23,7 @@ SAMPLES = {
     "fatal-oom-killed": "Last State: Terminated  Reason: OOMKilled  Exit Code: 137",
     "fatal-watchdog-stuck": "[Rank 3] watchdog got stuck for 1800 seconds without making progress",
     "fatal-abort": "Fatal Python error: Aborted",
+    "fatal-disk-full": "OSError: [Errno 28] No space left on device",
     "fatal-store-broken": "[W socket] TCPStore.cpp:106 sendBytes failed on fd=6: Broken pipe",
     "fatal-unknown-key": "hydra.errors.ConfigCompositionException: Key 'fooo' is not in struct",
     "fatal-ray-system-config": "System config parameters can only be set on the head node.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import signal
 import threading
 import time
 from pathlib import Path
@@ -111,6 +113,22 @@ def test_trouble_of_the_disk_is_a_store_error(tmp_path: Path) -> None:
     ):
         with pytest.raises(StoreError):
             call()
+
+
+def test_a_full_disk_is_not_littered(tmp_path: Path) -> None:
+    """A write that does not fit leaves nothing behind, however often it is tried."""
+    store = DirectoryStore(str(tmp_path))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        for call in (store.write, store.create):
+            with pytest.raises(StoreError, match="large"):
+                call("a", bytes(100))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_unknown_scheme_is_refused(tmp_path: Path) -> None:

@@ -535,6 +535,14 @@ def test_a_rank_that_refused_names_the_failure(batch: Callable[..., Batch]) -> N
     assert (code, job.end(1)) == (84, "failed tunnel-dead 84"), out
 
 
+def test_an_end_that_cannot_be_written(batch: Callable[..., Batch]) -> None:
+    """Where no file can be added the end stands in place of the attempt's number, as `not-written`."""
+    job = batch()
+    job.step("mkdir -p attempts/1/end; exit 7")
+    code, out = job.run()
+    assert (code, (job.root / "last").read_text()) == (7, "1 failed not-written 7\n"), out
+
+
 @pytest.mark.parametrize(
     ("step", "end"),
     [

@@ -127,8 +127,13 @@ class DirectoryStore(Store):
         folder, name = os.path.split(path)
         os.makedirs(folder, exist_ok=True)
         aside = os.path.join(folder, f".{name}.{os.getpid()}.{secrets.token_hex(4)}")
-        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "wb") as file:
-            file.write(data)
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(data)
+        except OSError:
+            os.unlink(aside)  # a full disk is tried again and again
+            raise
         return aside
 
 

@@ -76,6 +76,13 @@ FATAL: tuple[Signature, ...] = (
         "look at rank 0 before this line",
     ),
     Signature(
+        "fatal-disk-full", "error", r"No space left on device|Disk quota exceeded",
+        "a file system was full",
+        "The run directory, a quota, a node's `/tmp`, or its `/dev/shm`: what could not be written there "
+        "ended its process.",
+        "see which path the line names, make room there, and resume",
+    ),
+    Signature(
         "fatal-unknown-key", "error", r"Key '[^']*' is not in struct",
         "the trainer does not know a key of the recipe",
         "The base configuration is closed: a key that it lacks has to be added with `++`.",

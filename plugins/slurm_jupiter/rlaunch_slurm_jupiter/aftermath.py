@@ -17,7 +17,7 @@ rank="${SLURM_PROCID:-}"
 [[ "$attempt" =~ ^[0-9]+$ && "$rank" =~ ^[0-9]+$ ]] || exit 0
 field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([A-Za-z0-9_-]*\).*/\1/p' "$1" 2>/dev/null | head -n 1; }
 put() { # FILE: written aside, then renamed
-  mkdir -p -- "${1%/*}" && cat >"$1.after" && mv -f -- "$1.after" "$1"
+  mkdir -p -- "${1%/*}" && cat >"$1.after" && mv -f -- "$1.after" "$1" || rm -f -- "$1.after"
 }
 record="$rendezvous/ranks/$attempt/$rank.json"
 done_file="$rendezvous/ray_head.done"

@@ -24,8 +24,11 @@ drop_chain() {
 # What `rlaunch status` reads: the last attempt, and how it ended.
 mark() { printf '%s\n' "$*" >"attempts/.last" && mv -f attempts/.last last; }
 finish() { # HOW REASON CODE
-  printf '%s %s %s\n' "$@" >"attempts/$attempt/end"
-  mark "$attempt" "$@"
+  if ! { printf '%s %s %s\n' "$@" >"attempts/$attempt/end" && mark "$attempt" "$@"; }; then
+    if [[ "$1" == failed ]]; then set -- failed not-written "$3"; fi
+    rm -rf -- "attempts/$attempt/end" attempts/.last
+    printf '%s %s\n' "$attempt" "$*" 1<>last || true # on a full disk there is room where something stands
+  fi
 }
 # A list before the look: NFS remembers for a while that a file was not there.
 stopped() { ls -- . >/dev/null 2>&1 || true; [[ -e stop ]]; }
