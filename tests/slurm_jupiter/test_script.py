@@ -526,6 +526,20 @@ def test_requeue_instead_of_a_chain(batch: Callable[..., Batch]) -> None:
     assert len(job.called("scontrol")) == 1
 
 
+@pytest.mark.parametrize(("whole", "waits"), [("exit 0", 0), ("exit 1", 1)])
+def test_a_requeue_waits_for_a_lost_node(
+    batch: Callable[..., Batch], whole: str, waits: int
+) -> None:
+    """After a lost rank the job is requeued at once where every node is there, else SLURM may do it first."""
+    job = batch(max_retries=1, restart="requeue")
+    job.outcome(1, "failed", reason="worker-lost")
+    (job.bin / "sleep").write_text('#!/bin/bash\necho "$1" >>"$CALLS/sleep"\n')
+    job.step(f'case " $* " in *" true "*) {whole};; esac; exit 68')
+    job.run()
+    assert job.called("sleep").count("1200") == waits
+    assert len(job.called("scontrol")) == 1
+
+
 def test_a_rank_that_refused_names_the_failure(batch: Callable[..., Batch]) -> None:
     """Where rank 0 never came to an outcome, the reason is that of the first rank that has one."""
     job = batch()

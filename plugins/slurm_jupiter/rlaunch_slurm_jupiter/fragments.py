@@ -38,6 +38,12 @@ leave() { # CODE: nothing follows
   drop_chain
   exit "$1"
 }
+# Whether every node still starts a task. Where SLURM has not noticed a lost node yet, a requeue of ours would
+# wait for that, and then SLURM has forgotten the job's GPUs (seen with 22.05: "Invalid generic resource").
+whole() {
+  timeout -k 5 60 srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \
+    --gres=none true >/dev/null 2>&1
+}
 depart() { # CODE: no success; another attempt may follow
   over=yes
   if [[ "$asked" == stopped ]]; then
@@ -48,6 +54,10 @@ depart() { # CODE: no success; another attempt may follow
   fi
   trap - TERM USR1
   if [[ -n "$requeue" && "$asked" != terminated ]] && (( attempt > 0 && attempt < attempts )); then
+    if [[ "$reason" == *-lost ]] && ! whole; then
+      say "waits: a node is lost, and SLURM puts the job back when it notices"
+      sleep 1200 # longer than any SlurmdTimeout; it ends with the job
+    fi
     say "is requeued"
     if scontrol requeue "$SLURM_JOB_ID"; then
       sleep 60
