@@ -1,12 +1,14 @@
 """What of a workspace travels to the job: all that git tracks, and what is new and not ignored.
 
 Submodules and checkouts inside the checkout are entered, so that what is changed or new in them travels
-too. What stays behind is said.
+too. What stays behind is said. Two things are no part of it: the plan files that `rlaunch plan` leaves in
+a checkout, as long as git does not track them, and the file that this command's own output goes to.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -71,16 +73,44 @@ def _by_git(root: str, shell: Shell) -> list[str] | None:
         "-c",
         "core.quotePath=true",
         "ls-files",
+        "-t",
         "--cached",
         "--others",
         "--exclude-standard",
     )
     done = ask_git(shell, root, *listing)
     if done.code == 0:
-        return sorted({unquote(line).rstrip("/") for line in done.out.split("\n") if line})
+        listed = {unquote(line[2:]).rstrip("/"): line[0] for line in done.out.split("\n") if line}
+        return sorted(n for n, tag in listed.items() if tag != "?" or not is_own(f"{root}/{n}"))
     if "not a git repository" in done.err or (done.code == 127 and not in_git(root)):
         return None
     raise unreadable(root, git_trouble(done), GIT)
+
+
+def is_own(path: str) -> bool:
+    """Tell whether an untracked file is rlaunch's own: a plan file, or where its output goes."""
+    try:
+        seen = os.lstat(path)
+        if not stat.S_ISREG(seen.st_mode):
+            return False
+        if any(_is_open_as(descriptor, seen) for descriptor in (1, 2)):
+            return True
+        with open(path, "rb") as stream:  # noqa: PTH123  # travels by the thousand
+            return bool(_PLAN.match(stream.read(64)))
+    except OSError:
+        return False
+
+
+def _is_open_as(descriptor: int, seen: os.stat_result) -> bool:
+    try:
+        there = os.fstat(descriptor)
+    except OSError:  # closed
+        return False
+    return (there.st_dev, there.st_ino) == (seen.st_dev, seen.st_ino)
+
+
+_PLAN = re.compile(rb'\{\s*"schema": "rlaunch\.plan/')
+"""How a plan file begins."""
 
 
 def ask_git(shell: Shell, root: str, *words: str) -> Done:

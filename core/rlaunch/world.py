@@ -19,7 +19,16 @@ from rlaunch.errors import RlaunchError
 from rlaunch.model import Context, Finding, Workspace
 from rlaunch.secrets import Keyring, default_file
 from rlaunch.shell import Shell
-from rlaunch.travel import GIT, ask_git, git_trouble, in_git, show, unquote, unreadable
+from rlaunch.travel import (
+    GIT,
+    ask_git,
+    git_trouble,
+    in_git,
+    is_own,
+    show,
+    unquote,
+    unreadable,
+)
 
 if TYPE_CHECKING:
     from rlaunch.cluster import Clock, Report
@@ -192,7 +201,8 @@ def checkout(shell: Shell, workspace: str | None) -> Workspace:
     seen = ask_git(shell, root, *words, "--ignore-submodules=none")
     if seen.code != 0:
         raise unreadable(root, git_trouble(seen), GIT)
-    dirty = sorted(unquote(line[3:]).rstrip("/") for line in seen.out.split("\n") if line)
+    told = [(line[:2], unquote(line[3:]).rstrip("/")) for line in seen.out.split("\n") if line]
+    dirty = sorted(n for how, n in told if how != "??" or not is_own(f"{root}/{n}"))
     digest = _digest(shell, root, commit, dirty)
     return Workspace(root, commit, tuple(map(show, dirty)), digest)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -224,3 +225,37 @@ def test_git_that_fails_is_an_error(tmp_path: Path) -> None:
         members(str(tmp_path), SHELL)
     with pytest.raises(RlaunchError, match="workspace-unreadable"):
         checkout(SHELL, str(tmp_path))
+
+
+PLAN = '{\n  "schema": "rlaunch.plan/1",\n  "run": {}\n}\n'
+
+
+def test_a_plan_file_in_the_checkout_changes_nothing(tree: Path) -> None:
+    """`rlaunch plan -o plan.json` leaves the workspace as it was planned, and the file does not travel."""
+    before, listed = checkout(SHELL, str(tree)), names(tree)
+    (tree / "plan.json").write_text(PLAN)
+    (tree / "nested/other plan").write_text(PLAN)
+    assert (checkout(SHELL, str(tree)), names(tree)) == (before, listed)
+
+
+def test_a_plan_file_that_git_tracks_travels(tree: Path) -> None:
+    """What was committed belongs to the code, whatever it is; so does any other JSON file."""
+    (tree / "plan.json").write_text(PLAN)
+    git(tree, "add", "plan.json")
+    (tree / "data.json").write_text('{"schema": "else"}')
+    assert {"plan.json", "data.json"} <= set(names(tree))
+    assert {"plan.json", "data.json"} <= set(checkout(SHELL, str(tree)).dirty)
+
+
+def test_the_output_of_the_command_is_no_part_of_the_workspace(tree: Path) -> None:
+    """`rlaunch … > log` in the checkout neither ships the log nor changes what the workspace is known by."""
+    look = (
+        "import sys; from rlaunch.shell import Shell; from rlaunch.world import checkout; "
+        "from rlaunch.travel import members; print('begun', flush=True); "
+        "print(checkout(Shell(), '.').digest, 'log' in {m.name for m in members('.', Shell())})"
+    )
+    before = checkout(SHELL, str(tree)).digest
+    with (tree / "log").open("w") as log:
+        subprocess.run([sys.executable, "-c", look], cwd=tree, stdout=log, check=True)
+    assert (tree / "log").read_text() == f"begun\n{before} False\n"
+    assert "log" in names(tree)
