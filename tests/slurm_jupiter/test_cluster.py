@@ -210,6 +210,23 @@ def ended(site: Callable[..., Site]) -> Site:
 REF = JobRef("jupiter", "7", "rl-0a1b2c3d")
 
 
+@pytest.mark.parametrize("native", ["7", ""], ids=["by id", "by name"])
+def test_accounting_that_does_not_know_the_directory_yet(
+    site: Callable[..., Site], native: str
+) -> None:
+    """For 2 s after a short job's end sacct has no WorkDir (SLURM 22.05.8): the queue's is read."""
+    here = site()
+    run = here.plan.run
+    write_run(Path(run.paths.run_dir))
+    where = f"n[1-2]|{run.id}|{run.paths.run_dir}"
+    here.say("squeue", queue(f"7|FAILED|NonZeroExitCode|2026-01-02T03:04:05|{where}"))
+    times = "2026-01-02T03:04:05|2026-01-02T03:04:06"
+    here.say("sacct", accounting(f"7|FAILED|9:0|{times}|n[1-2]|{run.id}|"))
+    ref = JobRef("jupiter", native, run.id)
+    seen = here.cluster.status([ref])[ref]
+    assert (seen.reason, seen.attempt, seen.exit_code, len(seen.ranks)) == ("driver-exit", 2, 7, 2)
+
+
 def test_status_tells_how_it_ended(ended: Site) -> None:
     """Reason, attempt, code and ranks come from the run's directory, which SLURM names."""
     seen = ended.cluster.status([REF])[REF]

@@ -72,7 +72,7 @@ class Questions:
         late = []
         for job in {**kept, **found}:
             if job in kept and (job not in found or kept[job].meaning.ended):
-                found[job] = kept[job]
+                found[job] = _complete(kept[job], found.get(job))
             elif found[job].meaning.ended:
                 late.append(job)
         return self._late(found, late)
@@ -90,7 +90,7 @@ class Questions:
         late = []
         for job in lost:
             if job in kept and (kept[job].meaning.ended or job not in found):
-                found[job] = kept[job]
+                found[job] = _complete(kept[job], found.get(job))
             elif job in found:
                 late.append(job)
         return self._late(found, late)
@@ -126,6 +126,14 @@ class Questions:
             if seen is not None and seen.meaning.ended:
                 found[job] = seen
         return found
+
+
+def _complete(kept: Link, queued: Link | None) -> Link:
+    """Fill what the accounting does not know yet (for 2 s after a short job's end) from the queue's word."""
+    if queued is None:
+        return kept
+    names = ("start", "nodes", "name", "work_dir")
+    return kept._replace(**{name: getattr(kept, name) or getattr(queued, name) for name in names})
 
 
 def _suffice(links: Sequence[Link], ids: Sequence[str]) -> bool:
