@@ -143,9 +143,13 @@ ENV_MECHANICAL: tuple[str, ...] = (
 )  # fmt: skip
 """Variables of transport, paths, patience and observation."""
 ENV_TUNING: tuple[str, ...] = (
-    "PYTORCH_*", "SKYRL_WEIGHT_SYNC_SERIALIZE", "VLLM_ATTENTION_BACKEND", "VLLM_USE_FLASHINFER_SAMPLER",
+    "NCCL_DEBUG", "PYTORCH_*", "SKYRL_WEIGHT_SYNC_SERIALIZE", "VLLM_ATTENTION_BACKEND",
+    "VLLM_USE_FLASHINFER_SAMPLER",
 )  # fmt: skip
-"""Variables of memory and kernels. All others, such as `SKYRL_W13_RELOAD_BRACKET`, may change results."""
+"""Variables of memory, kernels and verbosity; a name here counts before the patterns above.
+
+All others, such as `SKYRL_W13_RELOAD_BRACKET`, may change results.
+"""
 
 
 def _matches(key: str, patterns: Iterable[str]) -> bool:
@@ -183,9 +187,9 @@ def classify(key: str) -> Class:
 
 def classify_env(name: str) -> Class:
     """Return the class of an environment variable."""
-    if _matches(name, ENV_MECHANICAL):
-        return "mechanical"
-    return "tuning" if _matches(name, ENV_TUNING) else "unclassified"
+    if _matches(name, ENV_TUNING):
+        return "tuning"
+    return "mechanical" if _matches(name, ENV_MECHANICAL) else "unclassified"
 
 
 def reason(key: str) -> str:
