@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from . import values as filed
 from .overrides import Override, OverrideError, parse
 
 MODEL = "toy/grpo"
@@ -222,10 +223,11 @@ def read(arguments: Iterable[str]) -> Settings:
     """Return the settings of a command line; raises `SettingsError` for what cannot be used.
 
     Arguments are applied from left to right, so the last one wins, whatever mark they carry: the
-    toy has no base configuration that `+` could clash with.
+    toy has no base configuration that `+` could clash with. A file of values lies below all of them.
     """
     try:
-        tree = build_tree(parse(argument) for argument in arguments)
+        words, base = filed.load(tuple(arguments))
+        tree = build_tree((parse(word) for word in words), base)
     except OverrideError as error:
         raise SettingsError(str(error)) from None
     values: dict[str, Any] = {}
@@ -250,13 +252,13 @@ def read(arguments: Iterable[str]) -> Settings:
     return settings
 
 
-def build_tree(overrides: Iterable[Override]) -> dict[str, Any]:
-    """Return the nested mapping that the arguments describe.
+def build_tree(overrides: Iterable[Override], base: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the nested mapping that the arguments describe, laid on `base`, in place.
 
     `+group=name` with an undotted key chooses a configuration group and is no value; `~key` takes
     a key away.
     """
-    tree: dict[str, Any] = {}
+    tree: dict[str, Any] = {} if base is None else base
     for override in overrides:
         path = override.key.replace("/", ".").split(".")
         group = override.mark == "+" and len(path) == 1 and isinstance(override.value, str)
