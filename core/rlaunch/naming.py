@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def refusals(world: World, run: Run, *, if_exists: str, new_series: bool) -> Iterator[Finding]:
     """Yield why the run may not be sent under its id and name; a run without a recorded end is asked for.
 
-    A plan whose submit failed may be sent again.
+    A plan whose submit failed may be sent again, and a run that was never sent has taken no name.
     """
     runs = world.open_runs()
     own = runs.find(run.id)
@@ -26,7 +26,7 @@ def refusals(world: World, run: Run, *, if_exists: str, new_series: bool) -> Ite
             "make a new plan; a run id is used once",
         )  # fmt: skip
         return
-    row = next((row for row in runs.of_name(run.name) if row.run_id != run.id), None)
+    row = _holder(world, run)
     if row is None:
         return
     from rlaunch.watching import find, status
@@ -47,14 +47,20 @@ def forecast(world: World, run: Run, *, if_exists: str, new_series: bool) -> Ite
     """
     if not Path(world.context.state, "runs.sqlite").exists():
         return
-    row = world.open_runs().find(run.name)
+    row = _holder(world, run)
     if row is None:
         return
     if row.open:
         level: Level = "warning" if if_exists == "new" else "error"
         yield _live(run, f"has no recorded end: `{row.run_id}`")._replace(level=level)
     else:
-        yield from _used(run, row, row.state or "not sent", if_exists, new_series)
+        yield from _used(run, row, row.state or "ended", if_exists, new_series)
+
+
+def _holder(world: World, run: Run) -> Row | None:
+    """Return the newest other run that was, or may have been, sent under the name."""
+    rows = world.open_runs().of_name(run.name)
+    return next((row for row in rows if row.run_id != run.id and not row.unsent), None)
 
 
 def _live(run: Run, what: str) -> Finding:

@@ -82,6 +82,11 @@ class Row(NamedTuple):
         """True while the record knows of no end: the run may be going on."""
         return self.ended_at is None and self.failed_at is None
 
+    @property
+    def unsent(self) -> bool:
+        """True where the submit failed without a doubt: no scheduler ever had the run, nor will have."""
+        return self.failed_at is not None and not self.native
+
 
 INSERT = f"INSERT OR REPLACE INTO runs ({_COLUMNS}) VALUES ({', '.join('?' * len(Row._fields))})"  # noqa: S608  # column names are ours
 

@@ -38,6 +38,13 @@ class Job(NamedTuple):
     """None for a job that rlaunch did not start here."""
     chosen: Chosen
 
+    @property
+    def unsent(self) -> Status | None:
+        """How a run stands that no scheduler ever had, so that none is asked; None for any other."""
+        if self.row is None or not self.row.unsent:
+            return None
+        return Status(self.ref, State.ABSENT, f"not sent: {self.row.failure}")
+
 
 class Diagnosis(NamedTuple):
     """What a run's states and lines come to."""
@@ -103,12 +110,15 @@ def job_of(world: World, plan: Plan, ref: JobRef) -> Job:
 
 
 def status(world: World, jobs: Sequence[Job]) -> dict[JobRef, Status]:
-    """Return the state of every job, with one question to each cluster. Ends are recorded."""
+    """Return the state of every job, with one question to each cluster. Ends are recorded.
+
+    A run that was not sent is `ABSENT` without a question, for good, and its row stays as it is.
+    """
     groups: dict[tuple[str, str], list[Job]] = {}
-    for job in jobs:
+    answers = {job.ref: job.unsent for job in jobs if job.unsent is not None}
+    for job in (job for job in jobs if job.ref not in answers):
         key = (job.ref.cluster, str(job.facts.profile.get("name")))
         groups.setdefault(key, []).append(job)
-    answers: dict[JobRef, Status] = {}
     for group in groups.values():
         refs = [job.ref for job in group]
         try:
@@ -189,9 +199,12 @@ class _Overdue(NamedTuple):
 
 
 def logs(world: World, job: Job, **wanted: Any) -> Iterator[LogLine]:
-    """Yield the lines of a job; `wanted` are the fields of LogQuery but `ref`."""
+    """Yield the lines of a job; `wanted` are the fields of LogQuery but `ref`. Raises `run.unsent`."""
     from rlaunch.cluster import LogQuery
 
+    if (never := job.unsent) is not None:
+        what = f"`{job.facts.run_id}` was {never.reason}"
+        raise RlaunchError.of("run.unsent", what, hint="launch it again: its name is free")
     yield from job.chosen.cluster.logs(LogQuery(job.ref, **wanted))
 
 
@@ -229,6 +242,8 @@ def count_trials(facts: RunFacts) -> int | None:
 
 def stop(world: World, job: Job) -> Status:
     """Stop one job and return its state afterwards. Idempotent."""
+    if job.unsent is not None:
+        return job.unsent
     job.chosen.cluster.stop(job.ref)
     seen = status(world, [job])[job.ref]
     tell(world, job.chosen, Event("stopped", world.clock.now(), job.facts, seen))
@@ -268,6 +283,11 @@ CODES = (
         "its id, so `status` and `stop` reach every job that is there; but of a chain some may never have\n"
         "been sent. Stop it and launch again with `--if-exists new`.",
         "warning",
+    ),
+    Code(
+        "run.unsent",
+        "The run was refused before anything was sent.\n\n"
+        "No scheduler ever had it: it has no log, its name is free, and `rlaunch runs` says `not sent`.",
     ),
     Code(
         "run.unknown",

@@ -130,12 +130,19 @@ def test_a_refusal_says_each_finding_once(
 def test_a_scheduler_that_is_down_is_refused_and_may_be_tried_again(
     rl: Rl, scripted: Any, launch: Launch
 ):
-    """A failed submit is told, recorded as not sent, and does not block the name."""
+    """A failed submit is told, recorded as not sent for good, and leaves its name free."""
     scripted.switch("down")
-    assert "error[scripted.down]" in rl(*launch, "--no-wait").err
+    named = (*launch, "--no-wait", "--job-name", "mine")
+    assert "error[scripted.down]" in rl(*named).err
+    scripted.states(RUN)  # what the scheduler would say if it were asked
+    said = rl("status", "mine")
+    assert (said.code, "ABSENT (not sent: " in said.out) == (2, True)
     assert "not sent" in rl("runs").out
+    assert rl("stop", "mine", "--yes").code == 0
+    assert "error[run.unsent]" in rl("logs", "mine").err
+    assert [line.split()[0] for line in scripted.asked] == ["submit"]
     (scripted.folder / "down").unlink()
-    assert rl(*launch, "--no-wait", "--if-exists", "new").code == 0
+    assert rl(*named).code == 0
 
 
 def test_a_live_runs_name_is_refused(rl: Rl, scripted: Any, launch: Launch):

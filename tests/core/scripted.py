@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 import yaml
 
-from rlaunch import Cluster, hookimpl
+from rlaunch import Cluster, flow, hookimpl
 from rlaunch.cluster import LogQuery, PreflightQuery, Report
-from rlaunch.errors import ClusterError
+from rlaunch.errors import ClusterError, RlaunchError
 from rlaunch.model import (
     Command,
     Context,
@@ -19,6 +20,7 @@ from rlaunch.model import (
     LogLine,
     Observed,
     Plan,
+    Request,
     Run,
     State,
     Status,
@@ -145,3 +147,30 @@ def write_recipe(tmp_path: Path, text: str = RECIPE) -> str:
 def transient(text: str = "the queue does not answer") -> ClusterError:
     """A failure to ask."""
     return ClusterError(Finding("error", "scripted.down", text), transient=True)
+
+
+def ask(tmp_path: Path, **fields: Any) -> Request:
+    """A launch of the small recipe."""
+    if "rl_config" not in fields:
+        fields["rl_config"] = write_recipe(tmp_path)
+    usual = {
+        "cluster": "scripted", "model_path": "toy/grpo",
+        "train_data": '["d"]', "settings": {"nodes": 1, "name": "my-run"},
+    }  # fmt: skip
+    return Request(**{**usual, **fields})
+
+
+def planned(tmp_path: Path, world: flow.World | None = None, **fields: Any) -> Plan:
+    """The plan of a launch that is in order."""
+    prepared = flow.prepare(world or make_world(tmp_path), ask(tmp_path, **fields))
+    assert not prepared.refused, prepared.findings
+    assert prepared.plan is not None
+    return prepared.plan
+
+
+def refusal(world: flow.World, plan: Plan, **how: Any) -> list[str]:
+    """The codes of the errors with which submit refuses."""
+    with pytest.raises(RlaunchError) as caught:
+        flow.submit(world, plan, **how)
+    assert Scripted.submitted == []
+    return [f.code for f in caught.value.findings if f.level == "error"]

@@ -4,13 +4,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.scripted import Scripted, install, make_world, transient, write_recipe
+from tests.core.scripted import (
+    Scripted,
+    ask,
+    install,
+    make_world,
+    planned,
+    refusal,
+    transient,
+    write_recipe,
+)
 
-from rlaunch import flow, naming
+from rlaunch import flow
 from rlaunch.documents import plan_from_json, plan_to_json
-from rlaunch.errors import RlaunchError, UnclearSubmitError
+from rlaunch.errors import UnclearSubmitError
 from rlaunch.launching import Interrupted
-from rlaunch.model import Finding, Plan, Request, State, Status
+from rlaunch.model import Finding
 
 
 @pytest.fixture
@@ -19,36 +28,9 @@ def events(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     return install(monkeypatch, tmp_path)
 
 
-def ask(tmp_path: Path, **fields: Any) -> Request:
-    """A launch of the small recipe."""
-    if "rl_config" not in fields:
-        fields["rl_config"] = write_recipe(tmp_path)
-    usual = {
-        "cluster": "scripted", "model_path": "toy/grpo",
-        "train_data": '["d"]', "settings": {"nodes": 1, "name": "my-run"},
-    }  # fmt: skip
-    return Request(**{**usual, **fields})
-
-
-def planned(tmp_path: Path, world: flow.World | None = None, **fields: Any) -> Plan:
-    """The plan of a launch that is in order."""
-    prepared = flow.prepare(world or make_world(tmp_path), ask(tmp_path, **fields))
-    assert not prepared.refused, prepared.findings
-    assert prepared.plan is not None
-    return prepared.plan
-
-
 def codes(prepared: flow.Prepared) -> list[str]:
     """The codes of the errors."""
     return [f.code for f in prepared.findings if f.level == "error"]
-
-
-def refusal(world: flow.World, plan: Plan, **how: Any) -> list[str]:
-    """The codes of the errors with which submit refuses."""
-    with pytest.raises(RlaunchError) as caught:
-        flow.submit(world, plan, **how)
-    assert Scripted.submitted == []
-    return [f.code for f in caught.value.findings if f.level == "error"]
 
 
 def test_prepare_sends_nothing_and_records_nothing(events: list[Any], tmp_path: Path):
@@ -216,49 +198,6 @@ def test_a_run_id_is_submitted_once(events: list[Any], tmp_path: Path):
     flow.submit(world, plan)
     Scripted.submitted.clear()
     assert refusal(world, plan) == ["plan.submitted"]
-
-
-def test_names_of_live_and_ended_runs(events: list[Any], tmp_path: Path):
-    """A live run's name is refused; an ended one's needs the choice, and another science a second one."""
-    first = make_world(tmp_path)
-    flow.submit(first, planned(tmp_path, first))
-    Scripted.submitted.clear()
-    ref = Status(None, State.RUNNING)  # type: ignore[arg-type]  # the scripted cluster fills in the job
-    Scripted.states["*"] = [ref]
-    second = make_world(tmp_path, "89abcdef")
-    plan = planned(tmp_path, second)
-    assert refusal(second, plan, if_exists="new") == ["run.live"]
-    Scripted.states["*"] = [ref._replace(state=State.FAILED)]
-    assert refusal(second, plan) == ["run.taken"]
-    other = planned(tmp_path, second, model_path="other/model")
-    assert refusal(second, other, if_exists="new") == ["run.series"]
-    flow.submit(second, other, if_exists="new", new_series=True)
-    assert len(Scripted.submitted) == 1
-
-
-def test_a_dry_run_says_what_submit_would_say_of_the_name(events: list[Any], tmp_path: Path):
-    """Live, ended and of another science: the record alone is asked, never the cluster."""
-    first = make_world(tmp_path)
-    plan = planned(tmp_path, first)
-
-    def said(**how: Any) -> list[tuple[str, str]]:
-        usual = {"if_exists": "fail", "new_series": False}
-        second = make_world(tmp_path, "89abcdef")
-        run = planned(tmp_path, second, **how.pop("asked", {})).run
-        return [(f.level, f.code) for f in naming.forecast(second, run, **{**usual, **how})]
-
-    assert said() == []
-    assert not (tmp_path / "state").exists()
-    ref = flow.submit(first, plan)
-    assert said() == [("error", "run.live")]
-    assert said(if_exists="new") == [("warning", "run.live")]
-    first.open_runs().ended(ref.run_id, "FAILED", 1, first.clock.now())
-    assert said() == [("error", "run.taken")]
-    assert said(if_exists="new") == []
-    other = {"model_path": "other/model"}
-    assert said(if_exists="new", asked=other) == [("error", "run.series")]
-    assert said(if_exists="new", new_series=True, asked=other) == []
-    assert Scripted.asked == []
 
 
 def test_a_stale_plan_file_is_refused(events: list[Any], tmp_path: Path):

@@ -39,5 +39,5 @@ def command(
 
 
 def _cells(row: "Row") -> tuple[str, ...]:
-    state = row.state or ("not sent" if row.failed_at else "open")
+    state = "not sent" if row.unsent else row.state or "open"
     return row.run_id, row.cluster, str(row.nodes), row.intended_at, state, row.recipe
