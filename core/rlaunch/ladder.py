@@ -6,10 +6,10 @@ could not be obtained is "no evidence", and a run in which nothing has finished 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from rlaunch import logscan
+from rlaunch import logscan, phases
 from rlaunch.model import Evidence, Finding, LogLine, Milestone, State
 
 PROGRESSING = "progressing"
@@ -30,6 +30,9 @@ WORDS = (PROGRESSING, EXECUTING, WEDGE, STARVATION, FAILED, SUCCEEDED, NO_EVIDEN
 
 _KEPT = 3
 """Lines that a rung keeps where one would do: the first two and the newest."""
+
+
+_BEFORE = "the run had ended before"
 
 
 class Rung(NamedTuple):
@@ -76,8 +79,41 @@ def climb(milestones: Iterable[Milestone], evidence: Evidence) -> tuple[Rung, ..
             found[owners[hit.key]].add(hit.line)
         else:
             nodes = logscan.nodes_told(hit.line) or nodes
-    rungs = (one.rung(nodes, evidence.trials) for one in found)
-    return tuple(rung for rung in rungs if rung.milestone.when or rung.reached)
+    made = (one.rung(nodes, evidence.trials) for one in found)
+    rungs = tuple(rung for rung in made if rung.milestone.when or rung.reached)
+    return _over(rungs, evidence) if _failed(evidence) else rungs
+
+
+def _failed(evidence: Evidence) -> bool:
+    """True for a run that has ended and did not succeed."""
+    state = evidence.states[-1].state if evidence.states else State.UNKNOWN
+    return state.ended and state not in (State.SUCCEEDED, State.ABSENT)
+
+
+def _over(rungs: tuple[Rung, ...], evidence: Evidence) -> tuple[Rung, ...]:
+    """Say of the rungs that an ended run did not reach how it ended there, or that it had ended before."""
+    lacking = [rung for rung in rungs if not rung.reached]
+    early = any(rung.milestone.phases for rung in lacking)
+    told = phases.read(logscan.newest_attempt(evidence)[1]) if early else {}
+    last = max((rung.milestone.rung for rung in rungs if rung.reached), default=-1)
+    made, over = [], False
+    for rung in rungs:
+        milestone = rung.milestone
+        absence = milestone.absence
+        if not rung.reached:
+            why = phases.failed_in(milestone.phases, evidence.states[-1], told)
+            absence = _ended_on(rung, why) if why else _BEFORE if over else absence
+            over = over or milestone.rung > last
+        made.append(rung._replace(milestone=milestone._replace(absence=absence)))
+    return tuple(made)
+
+
+def _ended_on(rung: Rung, why: Mapping[int, str]) -> str:
+    """Say why ranks ended on the way to a rung, and which others are missing."""
+    others = [rank for rank in rung.missing if rank not in why]
+    first = next(iter(why.values()))
+    told = f"{_ranks(tuple(why))} ended there: {first}"
+    return f"{told}; no line from {_ranks(others)}, for the run was over" if others else told
 
 
 class _Found:
@@ -129,7 +165,8 @@ def judge(rungs: Sequence[Rung], evidence: Evidence, findings: Iterable[Finding]
     fatal = tuple(_supporting(told, "fatal"))
     if state.ended and state is not State.ABSENT:
         return Verdict(
-            FAILED, (_state(evidence), *(fatal or _last_word(evidence)), *_next(rungs, ended=True))
+            FAILED,
+            (_state(evidence), *(fatal or phases.last_words(evidence)), *_next(rungs, ended=True)),
         )
     if fatal:
         return Verdict(FAILED, (_state(evidence), *fatal))
@@ -184,7 +221,8 @@ def _state(evidence: Evidence) -> str:
         parts.append(f"signal {status.signal}")
     if status.attempt:
         parts.append(f"attempt {status.attempt}")
-    return " ".join(parts)
+    detail = phases.brief(status.native.get("detail"))
+    return " ".join(parts) + (f": {detail}" if detail else "")
 
 
 def _ignorance(rungs: Sequence[Rung], evidence: Evidence) -> Iterator[str]:
@@ -216,16 +254,6 @@ def _next(rungs: Sequence[Rung], *, ended: bool = False) -> Iterator[str]:
         milestone = rung.milestone
         told = f"not reached: rung {milestone.rung}, {milestone.name}"
         yield told if ended and not rung.missing else f"{told}: {milestone.absence}"
-
-
-def _last_word(evidence: Evidence) -> tuple[str, ...]:
-    """Quote the last line that the driver itself printed, where rank 0 has one."""
-    last = ""
-    for line in logscan.newest_attempt(evidence)[1]:
-        text = line.text.strip()
-        if line.rank in (0, None) and text and not text.startswith(("[rlaunch-", "[ray]")):
-            last = text
-    return (f"the driver's last line: `{last[-300:]}`",) if last else ()
 
 
 def _proof(rung: Rung) -> str:

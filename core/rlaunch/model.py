@@ -452,6 +452,8 @@ class Milestone(NamedTuple):
     """False: the rung does not apply to this run."""
     by_trials: bool = False
     """True: completed trials (`Evidence.trials`) are evidence too."""
+    phases: tuple[str, ...] = ()
+    """Phases of the node agent that lead to it: a rank that ended in one of them is told so."""
 
 
 class Evidence(NamedTuple):

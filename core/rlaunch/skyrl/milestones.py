@@ -27,6 +27,7 @@ LADDER = (
         2, "data", "the training data lies on every node", (STAGED,),
         every_rank=True,
         absence="that node did not start, or is still fetching its data",
+        phases=("staging",),
     ),
     Milestone(
         3, "gang", "Ray runs on all nodes",
@@ -35,6 +36,7 @@ LADDER = (
             r"Single-node slice: skipping rendezvous and multi-node wait",
         ),
         absence="a node is missing, or cannot reach the head",
+        phases=("starting", "rendezvous", "ray", "joining"),
     ),
     Milestone(
         4, "weights", "policy and reference have their weights", (WEIGHTS,),
