@@ -52,7 +52,8 @@ def commands() -> str:
         "Each flag is known with hyphens and with underscores.\n\nExit codes, the same everywhere: "
         "0 done or succeeded · 1 failed, killed, unschedulable, or the admission timed out (the job is "
         "left) · 2 absent · 3 refused, or could not · 4 still going (`--once`, `status`) · 64 wrong usage "
-        "· 130 interrupted (the job goes on). Of several runs the worst counts.\n"
+        "· 130 interrupted (the job goes on; where `--kill-on-interrupt` stopped it, the code is that of its "
+        "state then, 1 for KILLED). Of several runs the worst counts.\n"
     ]
     for name in ("", *COMMANDS):
         argv = [sys.executable, "-m", "rlaunch", *([name] if name else []), "--help"]

@@ -29,25 +29,43 @@ def test_ctrl_c_detaches(rl: Rl, scripted: Any, launch: Launch):
 
 
 def test_ctrl_c_stops_the_job_where_that_was_asked_for(rl: Rl, scripted: Any, launch: Launch):
-    """`--kill-on-interrupt` is the opt-in."""
+    """`--kill-on-interrupt` is the opt-in; the job does not go on, so the code is that of its end."""
     scripted.states(RUN, ("INTERRUPT", "", 1, None), RUN)
     said = rl(*launch, "--interval", "0.01", "--kill-on-interrupt")
-    assert said.code == 130
+    assert said.code == 1
     assert "KILLED (terminated)" in said.out
     assert [line.split()[0] for line in scripted.asked] == ["submit", "stop"]
 
 
-@pytest.mark.parametrize(("flags", "state"), [([], "RUNNING"), (["--kill-on-interrupt"], "KILLED")])
+@pytest.mark.parametrize(
+    ("flags", "state", "code"),
+    [([], "RUNNING", 130), (["--kill-on-interrupt"], "KILLED", 1)],
+)
 def test_ctrl_c_prints_the_document_too(
-    rl: Rl, scripted: Any, launch: Launch, flags: list[str], state: str
+    rl: Rl, scripted: Any, launch: Launch, flags: list[str], state: str, code: int
 ):
     """A program that reads stdout learns which job goes on, and its last state."""
     scripted.states(RUN, ("INTERRUPT", "", 1, None), RUN)
     said = rl(*launch, "--json", "--interval", "0.01", *flags)
-    assert said.code == 130
+    assert said.code == code
     fits(said.document, "launch")
     assert said.document["status"]["state"] == state
     assert said.document["job"] == f"scripted:{said.document['run']}"
+
+
+def test_a_second_ctrl_c_while_stopping_leaves_the_job(
+    rl: Rl, scripted: Any, launch: Launch, monkeypatch: pytest.MonkeyPatch
+):
+    """Nobody knows then whether it goes on, so the code is 130, and the message says how to end it."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rlaunch.flow.stop", stop)
+    scripted.states(RUN, ("INTERRUPT", "", 1, None), RUN)
+    said = rl(*launch, "--interval", "0.01", "--kill-on-interrupt")
+    assert said.code == 130
+    assert "interrupted while stopping: `rlaunch stop smoke-" in said.err
 
 
 def test_ctrl_c_while_submitting_says_what_may_be_there(rl: Rl, scripted: Any, launch: Launch):

@@ -16,7 +16,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code; the one place where errors become codes.
 
     0 done · 1 the run failed · 2 absent · 3 refused or could not · 4 still going · 64 usage ·
-    130 interrupted · 141 the reader of our output went away. A bug keeps its traceback.
+    130 interrupted, and the job goes on · 141 the reader of our output went away. A bug keeps its
+    traceback.
     """
     if argv is None:
         argv = sys.argv[1:]

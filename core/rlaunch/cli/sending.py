@@ -73,9 +73,9 @@ def _wait(voice: Voice, world: World, plan: Plan, ref: JobRef, flags: SendFlags)
     try:
         _follow(voice, world, job, flags, last)
     except KeyboardInterrupt:
-        seen = _interrupted(voice, world, job, flags) or (last[-1] if last else None)
-        _document(voice, plan, ref, seen, None)
-        return 130
+        stopped = _interrupted(voice, world, job, flags)
+        _document(voice, plan, ref, stopped or (last[-1] if last else None), None)
+        return 130 if stopped is None else flow.exit_code([stopped])
     code = flow.exit_code(last)
     if code == 4 and flags.admission_timeout is not None:
         voice.show([overdue(str(ref), flags.admission_timeout)])
@@ -98,7 +98,7 @@ def _follow(voice: Voice, world: World, job: Job, flags: SendFlags, last: list[S
 
 
 def _interrupted(voice: Voice, world: World, job: Job, flags: SendFlags) -> Status | None:
-    """Detach, or stop the job and return its state then."""
+    """Detach, or stop the job and return its state then; None where the job goes on, or may do so."""
     name = job.facts.run_id
     if not flags.kill_on_interrupt:
         voice.tell(f"detached: the job goes on; come back with `rlaunch watch {name}`")
@@ -109,6 +109,7 @@ def _interrupted(voice: Voice, world: World, job: Job, flags: SendFlags) -> Stat
         seen = flow.stop(world, job)
         voice.say(status_line(seen, world.clock.now()))
         return seen
+    voice.tell(f"interrupted while stopping: `rlaunch stop {name}` ends what is left of the job")
     return None
 
 
