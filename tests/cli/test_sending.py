@@ -42,7 +42,7 @@ def test_ctrl_c_stops_the_job_where_that_was_asked_for(rl: Rl, scripted: Any, la
     [([], "RUNNING", 130), (["--kill-on-interrupt"], "KILLED", 1)],
 )
 def test_ctrl_c_prints_the_document_too(
-    rl: Rl, scripted: Any, launch: Launch, flags: list[str], state: str, code: int
+    rl: Rl, scripted: Any, launch: Launch, *, flags: list[str], state: str, code: int
 ):
     """A program that reads stdout learns which job goes on, and its last state."""
     scripted.states(RUN, ("INTERRUPT", "", 1, None), RUN)
