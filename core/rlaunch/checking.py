@@ -79,10 +79,12 @@ class Bench(NamedTuple):
 
             chosen = choose(world, cluster)
             return cls(world, chosen.plugins, chosen, model, allow)
-        from rlaunch import checks, discovery, skyrl
+        from rlaunch import checks, discovery, given, skyrl
         from rlaunch.plugins import Plugins
 
-        return cls(world, Plugins((checks, skyrl, *discovery.always()[0])), None, model, allow)
+        return cls(
+            world, Plugins((checks, given, skyrl, *discovery.always()[0])), None, model, allow
+        )
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rlaunch import settled
+from rlaunch import reading, settled
 from rlaunch.codes import Code
 from rlaunch.errors import PluginError, RlaunchError
 from rlaunch.layers import Layered, lay, lay_settled
@@ -84,11 +83,11 @@ def _open(
     typed: Mapping[str, Any],
     flags: Mapping[str, str],
 ) -> Chosen:
-    from rlaunch import checks, discovery, skyrl
+    from rlaunch import checks, discovery, given, skyrl
     from rlaunch.plugins import Plugins
 
     others, failures = discovery.always()
-    plugins = Plugins((checks, skyrl, module, *others))
+    plugins = Plugins((checks, given, skyrl, module, *others))
     kind = plugins.cluster()
     if kind is None:
         raise PluginError.of(
@@ -151,9 +150,9 @@ def _read_profile(path: str) -> dict[str, Any]:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        data = yaml.load(Path(path).expanduser().read_text(encoding="utf-8"), Loader=loader)  # noqa: S506  # a safe loader
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or str(error).replace("\n", " ")
+        data = yaml.load(reading.read_text(path), Loader=loader)  # noqa: S506  # a safe loader
+    except (reading.NotReadable, yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = str(error).replace("\n", " ")
         raise RlaunchError.of(
             "profile.unreadable", f"the profile `{path}` cannot be read: {reason}", place=path,
             hint="a profile is a YAML mapping with `name:` and `plugin:`",
@@ -190,7 +189,7 @@ CODES = (
     ),
     Code(
         "profile.unreadable",
-        "A profile file cannot be read.\n\nIt is YAML, UTF-8.",
+        "A profile file cannot be read.\n\nIt is a file of YAML, UTF-8, of at most 1 MiB.",
     ),
     Code(
         "profile.incomplete",

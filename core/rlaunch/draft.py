@@ -30,7 +30,10 @@ def label(text: str, limit: int = NAME_LIMIT) -> str:
 
 
 def strings(text: str | None) -> tuple[str, ...] | None:
-    """Read a JSON list of strings; None stays None. Raises ValueError for anything else."""
+    """Read a JSON list of strings; None stays None. Raises ValueError for anything else.
+
+    Half a surrogate pair (`\\ud800`), which JSON can write, makes no string.
+    """
     if text is None:
         return None
     try:
@@ -39,6 +42,7 @@ def strings(text: str | None) -> tuple[str, ...] | None:
         items = None
     if not isinstance(items, list) or not all(isinstance(i, str) and i for i in items):
         raise ValueError(text)
+    "".join(items).encode()  # UnicodeEncodeError is a ValueError
     return tuple(items)
 
 

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlaunch import env as environment
+from rlaunch import given
 from rlaunch.codes import Code
 from rlaunch.errors import RlaunchError
 from rlaunch.model import Finding
 from rlaunch.settings import SETTINGS
 from rlaunch.settled import Settled
+from rlaunch.texts import troubles
 
 if TYPE_CHECKING:
     from rlaunch.profiles import Profile
@@ -75,8 +77,10 @@ def lay(
 
     `origin` names the profile's file. A dotted name (`env.NAME`) reaches into a mapping. Raises
     RlaunchError with one finding per fault: `core.setting-unknown`, `core.setting-invalid`,
-    `core.flag-unsupported`, `profile.invalid`.
+    `core.flag-unsupported`, `core.not-text`, `profile.invalid`.
     """
+    if bad := tuple(given.fault(name, why, origin) for name, _, why in troubles(base)):
+        raise RlaunchError(*bad)
     data, sources, launch = _overlay(model.model_fields, base, user, typed, flags)
     return Layered(_validate(model, data, origin, sources, flags), sources, launch)
 
@@ -115,7 +119,9 @@ def _overlay(
         for name, raw in layer.items():
             place = flags.get(name, f"--set {name}") if source == "command line" else source
             top = name.partition(".")[0]
-            if source == "command line" and top in unsupported:
+            if bad := [given.fault(key, why, place) for key, _, why in troubles({name: raw})]:
+                faults.extend(bad)
+            elif source == "command line" and top in unsupported:
                 faults.append(_unsupported(place, top, unsupported[top], data["name"]))
             elif top in SETTINGS and top not in known:
                 faults.append(_unsupported(place, top, "it has no such setting", data["name"]))

@@ -10,14 +10,13 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rlaunch import reading
 from rlaunch.errors import RecipeError
 from rlaunch.model import Finding, Recipe
+from rlaunch.reading import LIMIT
 from rlaunch.survey import NULL, Survey, kind
 
 __all__ = ["LIMIT", "NULL", "leaves", "outside", "parse", "read"]
-
-LIMIT = 1024 * 1024
-"""Bytes of a recipe; the largest of 400 real ones has 12 KB."""
 
 
 def read(path: str, *, workspace: str | None = None) -> Recipe:
@@ -33,15 +32,10 @@ def read(path: str, *, workspace: str | None = None) -> Recipe:
         raise RecipeError(_missing(path))
     if workspace is not None and (finding := outside(path, workspace)):
         raise RecipeError(finding)
-    if not file.is_file():
-        kind = "a directory" if file.is_dir() else "no regular file"
-        raise _unreadable(path, f"it is {kind}")
     try:
-        with file.open("rb") as stream:
-            data = stream.read(LIMIT + 1)
-    except OSError as error:
-        raise _unreadable(path, (error.strerror or str(error)).lower()) from None
-    return parse(data, path)
+        return parse(reading.read(str(file.absolute()), LIMIT + 1), path)  # `parse` knows the limit
+    except reading.NotReadable as error:
+        raise _unreadable(path, str(error)) from None
 
 
 def outside(path: str, workspace: str) -> Finding | None:

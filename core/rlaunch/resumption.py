@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from rlaunch import reading
 from rlaunch.codes import Code
 from rlaunch.model import Finding, Plan, Request, Run, Setting
 from rlaunch.needs import argument
@@ -113,8 +114,8 @@ def judge_start(start: Start, seen: Seen, there: str, code: str) -> Iterator[Fin
 def _latest(folder: Path) -> Path | None:
     """Return the checkpoint that the marker names, where both exist."""
     try:
-        step = int((folder / MARKER).read_text(encoding="utf-8").strip())
-    except (OSError, ValueError):
+        step = int(reading.read_text(str(folder / MARKER)).strip())
+    except (reading.NotReadable, ValueError):
         return None
     path = folder / f"global_step_{step}"
     return path if path.is_dir() else None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from rlaunch import folders
+from rlaunch import folders, reading
 from rlaunch.codes import Code
 from rlaunch.errors import RlaunchError
 from rlaunch.model import Finding
@@ -35,17 +35,15 @@ def read(path: str) -> tuple[dict[str, str], tuple[Finding, ...]]:
     number, never its text). A file that others may read gives a warning.
     """
     try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
-        mode = Path(path).expanduser().stat().st_mode
-    except FileNotFoundError:
+        text = reading.read_text(path, pipe=True)
+    except reading.NotReadable as error:
+        if error.missing:
+            raise RlaunchError.of(
+                "secrets.missing", f"there is no secrets file `{path}`", place=path,
+                hint="give another one with `--secrets-env FILE`, or make it with mode 0600",
+            ) from None  # fmt: skip
         raise RlaunchError.of(
-            "secrets.missing", f"there is no secrets file `{path}`", place=path,
-            hint="give another one with `--secrets-env FILE`, or make it with mode 0600",
-        ) from None  # fmt: skip
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise RlaunchError.of(
-            "secrets.unreadable", f"the secrets file `{path}` cannot be read: {reason}", place=path,
+            "secrets.unreadable", f"the secrets file `{path}` cannot be read: {error}", place=path,
             hint="give another one with `--secrets-env FILE`",
         ) from None  # fmt: skip
     values: dict[str, str] = {}
@@ -59,9 +57,14 @@ def read(path: str) -> tuple[dict[str, str], tuple[Finding, ...]]:
                 "secrets.syntax", "a line of the secrets file is not `NAME=value`",
                 place=f"{path}:{number}", hint="one `NAME=value` a line; it is parsed, not run",
             )  # fmt: skip
+        if "\0" in line:
+            raise RlaunchError.of(
+                "secrets.syntax", f"`{match[1]}` has a NUL byte, which no variable can hold",
+                place=f"{path}:{number}", hint="take it out",
+            )  # fmt: skip
         values[match[1]] = _unquote(match[2].strip())
     findings: tuple[Finding, ...] = ()
-    if mode & 0o077:
+    if reading.mode(path) & 0o077:
         findings = (
             Finding(
                 "warning",
@@ -114,7 +117,8 @@ CODES = (
     ),
     Code(
         "secrets.unreadable",
-        "The secrets file cannot be read.\n\nIt must be UTF-8 text that you may read.",
+        "The secrets file cannot be read.\n\nIt must be a file (or a pipe) of UTF-8 text "
+        "that you may read, of at most 1 MiB.",
     ),
     Code(
         "secrets.syntax",

@@ -111,3 +111,16 @@ def test_pydantic_faults_are_placed_where_the_value_came_from():
         lay(Profile, {**BASE, "cqu": 1}, origin="x.yaml", user={}, typed={}, flags={})
     (finding,) = caught.value.findings
     assert (finding.place, finding.hint) == ("x.yaml", "did you mean `cpu`?")
+
+
+@pytest.mark.parametrize("value", ["/a\0b", "/a\ud800b", ["x", "a\0b"], {"a\0": 1}])
+def test_what_cannot_be_sent_is_refused_from_every_layer(value: Any):
+    """A NUL byte, or what is not UTF-8, is refused in a flag, in rlaunch.toml and in a profile."""
+    assert refused(typed={"run_dir": value})[0] == ("core.not-text", "--set run_dir")
+    assert refused(user={"run_dir": value})[0] == ("core.not-text", "rlaunch.toml")
+    with pytest.raises(RlaunchError) as caught:
+        lay(Profile, {**BASE, "run_dir": value}, origin="here.yaml", user={}, typed={}, flags={})
+    assert (caught.value.findings[0].code, caught.value.findings[0].place) == (
+        "core.not-text",
+        "here.yaml",
+    )

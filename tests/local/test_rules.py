@@ -131,3 +131,36 @@ def test_planning_is_total(lab: Any) -> None:
     argv = planning.plan_run(run, TRUE, Observed()).native["ranks"][0]["argv"]
     assert argv[argv.index("--grace") + 1] == "inf"
     assert argv[argv.index("--rendezvous-timeout") + 1] == "3000000"
+
+
+MACHINE = Observed("t", "this machine", {"memory_total": 24 * 1024**3, "cpus": 2})
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"memory": "99TiB"}, True, "this machine has 24.0 GiB"),
+        ({"cpu": 1e9}, True, "this machine has 2"),
+        ({"cpu": 88}, True, "ports for 87"),
+        ({"object_store": "99TiB"}, True, "object_store"),
+        ({"cpu": 87}, False, "this machine has 2"),
+        ({"memory": "512GiB"}, False, "this machine has 24.0 GiB"),
+    ],
+)
+def test_more_than_there_is(lab: Any, given: dict[str, Any], error: bool, words: str) -> None:
+    """What Ray cannot start is an error of the plan; what the machine merely lacks is a warning."""
+    fields = {k: v for k, v in given.items() if k != "object_store"}
+    run = lab.run(**{k: v for k, v in given.items() if k == "object_store"})._replace(**fields)
+    plan = planning.plan_run(run, TRUE, MACHINE)
+    (found,) = [f for f in rlaunch_check(run, plan) if f.code.startswith("local.beyond-")]
+    assert (found.level, found.place) == ("error" if error else "warning", next(iter(given)))
+    assert words in found.message
+    assert codes(run) == (["local.beyond-ray"] if error else [])
+
+
+def test_the_shipped_amounts_fit_the_smallest_machine(lab: Any) -> None:
+    """The profile's own cores are no warning on a machine with one."""
+    run = lab.run()
+    small = Observed("t", "this machine", {"memory_total": 4 * 1024**3, "cpus": 1})
+    found = rlaunch_check(run, planning.plan_run(run, TRUE, small))
+    assert not [f for f in found if f.code.startswith("local.beyond-")]

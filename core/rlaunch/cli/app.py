@@ -148,10 +148,36 @@ def root(
     """Take the root's own flags; everything else is a command's."""
 
 
+def _refuse_bytes(args: list[str]) -> None:
+    """Raise RlaunchError `core.not-text` for words that hold a NUL byte, or bytes that are not UTF-8."""
+    text = "".join(args)
+    if text.isascii() and "\0" not in text:
+        return
+    from rlaunch.texts import trouble
+
+    bad = [index for index, word in enumerate(args) if trouble(word)]
+    if not bad:
+        return
+    from rlaunch.errors import RlaunchError
+    from rlaunch.given import fault
+
+    findings = []
+    for index in bad:
+        word, before = args[index], args[index - 1] if index else ""
+        name = next((w.partition("=")[0] for w in (word, before) if w.startswith("-")), "")
+        place = f"argument {index + 1}" if not name or trouble(name) else name
+        findings.append(fault(word[:80], trouble(word), place))
+    raise RlaunchError(*findings)
+
+
 def run(args: list[str]) -> int:
-    """Run one command line. Returns its exit code: 64 for wrong usage, which is told on stderr."""
+    """Run one command line. Returns its exit code: 64 for wrong usage, which is told on stderr.
+
+    Raises RlaunchError.
+    """
     if "_RLAUNCH_COMPLETE" in os.environ:
         app(args, prog_name="rlaunch")
+    _refuse_bytes(args)
     command = typer.main.get_command(app)
     try:
         with command.make_context("rlaunch", list(args)) as ctx:

@@ -36,16 +36,14 @@ def command(
 
 
 def _text(file: str) -> str:
-    from pathlib import Path
-
+    from rlaunch import reading
     from rlaunch.errors import RlaunchError
 
     try:
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        return reading.read_text(file, reading.PLAN_LIMIT)
+    except reading.NotReadable as error:
         raise RlaunchError.of(
-            "plan.unreadable", f"the plan `{file}` cannot be read: {reason}", place="PLAN",
+            "plan.unreadable", f"the plan `{file}` cannot be read: {error}", place="PLAN",
             hint="make one with `rlaunch plan … -o plan.json`",
         ) from None  # fmt: skip
 
@@ -53,6 +51,7 @@ def _text(file: str) -> str:
 CODES = (
     Code(
         "plan.unreadable",
-        "A plan file cannot be read.\n\nIt is UTF-8 text that `rlaunch plan -o` wrote.",
+        "A plan file cannot be read.\n\nIt is a file of UTF-8 text that `rlaunch plan -o` wrote, of at\n"
+        "most 64 MiB.",
     ),
 )

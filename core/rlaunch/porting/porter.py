@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rlaunch import recipes
+from rlaunch import reading, recipes
 from rlaunch.checking import Bench, judge
 from rlaunch.choose import choose
 from rlaunch.errors import RlaunchError
@@ -70,7 +69,7 @@ def port(
 
 
 def _text(path: str) -> str:
-    return Path(path).read_bytes().decode("utf-8-sig")
+    return reading.read(path).decode("utf-8-sig")
 
 
 def _sorted(findings: Iterable[Finding]) -> tuple[Finding, ...]:

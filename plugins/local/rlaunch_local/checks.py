@@ -14,6 +14,8 @@ SOCKET_LIMIT = 107
 """Bytes of a unix socket's path (sun_path holds 108 with the final zero)."""
 SMALLEST_STORE = 75 * 1024**2
 """Ray's OBJECT_STORE_MINIMUM_MEMORY_BYTES."""
+MOST = 10**14
+"""Ray's MAX_RESOURCE_QUANTITY: it does not start with more of anything (Ray 2.60, `to_resource_dict`)."""
 SESSION = 64
 """Bytes that Ray 2.60 appends: `/session_2026-12-01_10-00-00_000000_1234567/sockets/plasma_store`."""
 
@@ -159,8 +161,76 @@ def store_is_large_enough(run: Run, plan: Plan) -> Iterable[Finding]:
         )
 
 
+def _sizes(run: Run) -> Iterator[tuple[str, str, int]]:
+    """Yield setting, value and bytes of what Ray is told to have on each node."""
+    for name, text in (("memory", run.memory), ("object_store", run.profile["object_store"])):
+        if text and text != "auto":
+            yield name, str(text), size_in_bytes(text)
+
+
+@rule("local.beyond-ray")
+def ray_takes_the_amounts(run: Run, plan: Plan) -> Iterable[Finding]:
+    """A node would have more of something than Ray can count or start.
+
+    Ray ends at its start with more than 10^14 bytes, and it starts a worker process for every core, each
+    with a port of the node's block: `ports_per_node` less the nine of Ray, the agent and the guard.
+    """
+    facts = plan.observed.facts
+    for name, text, size in _sizes(run):
+        if size > MOST:
+            has = (
+                f", this machine has {_gib(total)}" if (total := facts.get("memory_total")) else ""
+            )
+            yield Finding(
+                "error", "local.beyond-ray", f"Ray takes no {name} of {text} on a node{has}", name,
+                f"`--set {name}=SIZE` of at most 90TiB; it is a promise to tasks, not a limit",
+            )  # fmt: skip
+    room = _room(run)
+    if run.cpu and run.cpu > room:
+        has = f", this machine has {cores}" if (cores := facts.get("cpus")) else ""
+        yield Finding(
+            "error", "local.beyond-ray",
+            f"Ray starts a process for each of {run.cpu:g} cores, and a node has ports for {room}{has}",
+            "cpu", f"`--cpu {room}` at most, or `--set ports_per_node=N`",
+        )  # fmt: skip
+
+
+@rule("local.beyond-machine", level="warning")
+def machine_has_the_amounts(run: Run, plan: Plan) -> Iterable[Finding]:
+    """A node is promised more memory or cores than the whole machine has.
+
+    Ray places tasks by what it is told, so that a cluster's command line plans unchanged; tasks that use
+    what they were promised then find it missing. Two cores a node are the shipped profile's own.
+    """
+    total, cores = plan.observed.facts.get("memory_total"), plan.observed.facts.get("cpus")
+    for name, text, size in _sizes(run):
+        if total and total < size <= MOST:
+            yield Finding(
+                "warning", "local.beyond-machine",
+                f"{name} of {text} is promised on each node, and this machine has {_gib(total)}",
+                name, f"`--set {name}=SIZE` of what tasks will use",
+            )  # fmt: skip
+    if cores and run.cpu and max(cores, 2) < run.cpu <= _room(run):
+        yield Finding(
+            "warning", "local.beyond-machine",
+            f"{run.cpu:g} cores are promised on each node, and this machine has {cores}",
+            "cpu", f"`--cpu {cores}`: Ray starts a process for each",
+        )  # fmt: skip
+
+
+def _room(run: Run) -> int:
+    """Return how many worker processes have a port on each node."""
+    return int(run.profile["ports_per_node"]) - len(planning.PORTS) - 1
+
+
+def _gib(count: int) -> str:
+    return f"{count / 1024**3:.1f} GiB"
+
+
 RULES = (
     sockets_fit,
+    ray_takes_the_amounts,
+    machine_has_the_amounts,
     gpus_are_pretended,
     inherits_no_credentials,
     nodes_have_ports,

@@ -26,7 +26,8 @@ def look(run: Run, at: str) -> Observed:
         "network": free_network(run, taken),
         "blocks": free_blocks(run, taken),
         "cpus": os.cpu_count(),
-        "memory_available": memory_available(),
+        "memory_total": memory("MemTotal"),
+        "memory_available": memory("MemAvailable"),
         "disk_free": disk_free(Path(run.paths.run_dir)),
         "shm_free": disk_free(Path("/dev/shm")),  # noqa: S108  # looked at, not written
         "gpus": gpus(),
@@ -97,13 +98,13 @@ def can_bind(number: int, ip: str = "") -> bool:
     return True
 
 
-def memory_available() -> int | None:
-    """Return MemAvailable in bytes; None where the kernel does not say."""
+def memory(entry: str) -> int | None:
+    """Return `MemAvailable` or `MemTotal` in bytes; None where the kernel does not say."""
     try:
         text = Path("/proc/meminfo").read_text(encoding="ascii")
     except OSError:
         return None
-    match = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)
+    match = re.search(rf"^{entry}:\s+(\d+) kB", text, re.MULTILINE)
     return int(match[1]) * 1024 if match else None
 
 

@@ -144,7 +144,7 @@ def disk(plan: Plan) -> Iterator[Finding]:
 def memory(plan: Plan) -> Iterator[Finding]:
     """Compare the available memory with what the pretended nodes take."""
     need = size_in_bytes(plan.run.profile["node_needs"])
-    free = observe.memory_available()
+    free = observe.memory("MemAvailable")
     if free is not None and free < need * plan.run.nodes:
         yield Finding(
             "error", "local.no-memory",
