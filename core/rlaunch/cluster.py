@@ -39,7 +39,9 @@ class PreflightQuery(NamedTuple):
     plan: Plan
     present: frozenset[str] = frozenset()
     skip: frozenset[str] = frozenset()
-    """Names of checks that the operator waived."""
+    """Names of checks, or codes, that the operator waived."""
+    collect: Callable[[], Mapping[str, str]] = dict
+    """Gives what `submit` will get as `secrets`, to a check that tries the job's own credentials."""
 
 
 class LogQuery(NamedTuple):
@@ -62,6 +64,8 @@ class Cluster(ABC):
     """
 
     Profile: ClassVar[type[profiles.Profile]]
+    checks: ClassVar[tuple[str, ...]] = ()
+    """Names of the checks that `preflight` leaves out when they stand in `skip`; no others are taken."""
 
     def __init__(self, profile: profiles.Profile | Settled, shell: Shell, clock: Clock) -> None:
         self.profile: Any = profile

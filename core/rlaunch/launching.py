@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlaunch import naming, needs, recipes, resumption
@@ -202,17 +203,16 @@ def submit(
     run = plan.run
     chosen = chosen or reopen(world, run.cluster, run.profile)
     findings = list(_stale(world, plan)) if from_file else []
+    if skip:
+        from rlaunch import skipping
+
+        findings += skipping.unknown(skip, chosen)
     findings += waive(chosen.plugins.check(run, plan), run.allow, chosen)
     runs = world.open_runs()
     findings += naming.refusals(world, run, if_exists=if_exists, new_series=new_series)
     _stop_on_error(world, findings)
     world.report("preflight")
-    from rlaunch.cluster import PreflightQuery
-
-    present = world.keyring.names & frozenset(plan.secrets)
-    seen = [f for f in needs.missing(plan, present) if f.code not in skip]
-    seen += chosen.cluster.preflight(PreflightQuery(plan, present, skip))
-    _stop_on_error(world, waive(tuple(seen), run.allow, chosen))
+    _stop_on_error(world, waive(_preflight(world, plan, chosen, skip), run.allow, chosen))
     secrets = world.keyring.collect(plan.secrets)
     from rlaunch.documents import plan_to_json
 
@@ -229,6 +229,19 @@ def submit(
     runs.submitted(run.id, ref.native, world.clock.now())
     tell(world, chosen, Event("submitted", world.clock.now(), facts_of(plan, ref), plan=plan))
     return ref
+
+
+def _preflight(
+    world: World, plan: Plan, chosen: Chosen, skip: frozenset[str]
+) -> tuple[Finding, ...]:
+    """Ask for the secrets and the cluster's own checks, but for what is skipped by name or by code."""
+    from rlaunch.cluster import PreflightQuery
+
+    present = world.keyring.names & frozenset(plan.secrets)
+    seen = [] if "secrets" in skip else list(needs.missing(plan, present))
+    collect = partial(world.keyring.collect, plan.secrets)
+    seen += chosen.cluster.preflight(PreflightQuery(plan, present, skip, collect))
+    return tuple(found for found in seen if found.code not in skip)
 
 
 def tell(world: World, chosen: Chosen, event: Event) -> None:

@@ -113,7 +113,12 @@ def test_a_check_that_is_skipped_must_exist(rl: Rl, scripted: Any, launch: Launc
         assert said.code == 3
         assert f"error[core.code-unknown]: there is no code `{code}`" in said.err
     assert "did you mean `scripted.full`?" in rl(*launch, "--skip-preflight", "scripted.fulll").err
+    said = rl(*launch, "--no-wait", "--skip-preflight", "rom")
+    assert said.code == 3
+    assert "error[core.check-unknown]: `scripted` has no preflight check `rom`" in said.err
+    assert "did you mean `room`? its checks: `secrets`, `room`;" in " ".join(said.err.split())
     assert scripted.asked == []
+    scripted.switch("full")
     assert rl(*launch, "--no-wait", "--skip-preflight", "scripted.full").code == 0
 
 

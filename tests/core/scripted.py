@@ -10,6 +10,7 @@ import yaml
 
 from rlaunch import Cluster, flow, hookimpl
 from rlaunch.cluster import LogQuery, PreflightQuery, Report
+from rlaunch.codes import Code
 from rlaunch.errors import ClusterError, RlaunchError
 from rlaunch.model import (
     Command,
@@ -100,7 +101,8 @@ def install(monkeypatch: Any, tmp_path: Path, **profile: Any) -> list[Event]:
     }  # fmt: skip
     path.write_text(yaml.safe_dump(facts), encoding="utf-8")
     module: Any = types.ModuleType("scripted")
-    module.PROFILES, module.DEFAULT_PROFILE, module.CODES = {"scripted": str(path)}, "scripted", ()
+    module.PROFILES, module.DEFAULT_PROFILE = {"scripted": str(path)}, "scripted"
+    module.CODES = (Code("scripted.full", "No room.\n\nA test says so."),)
     module.rlaunch_cluster = hookimpl(_cluster)
 
     def rlaunch_event(event: Event) -> None:

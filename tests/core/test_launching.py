@@ -16,10 +16,13 @@ from tests.core.scripted import (
 )
 
 from rlaunch import flow
+from rlaunch.cluster import PreflightQuery
 from rlaunch.documents import plan_from_json, plan_to_json
 from rlaunch.errors import UnclearSubmitError
 from rlaunch.launching import Interrupted
 from rlaunch.model import Finding
+from rlaunch.runs import Runs
+from rlaunch.secrets import Keyring
 
 
 @pytest.fixture
@@ -140,6 +143,41 @@ def test_preflight_stops_before_anything_is_written(events: list[Any], tmp_path:
     assert world.open_runs().find("my-run") is None
     flow.submit(world, plan, skip=frozenset({"scripted.full"}))
     assert sum("scripted.w" in line for line in said) == 1
+
+
+def test_the_check_of_secrets_is_skipped_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """`secrets` is a check of every cluster; its code and its name both skip it, a wrong name is refused."""
+    install(monkeypatch, tmp_path, required_secrets=["HF_TOKEN"])
+    world = make_world(tmp_path)
+    plan = planned(tmp_path, world)
+    assert refusal(world, plan) == ["core.secret-missing"]
+    assert refusal(world, plan, skip=frozenset({"secret"})) == ["core.check-unknown"]
+    for run_id, name in (("0123abcd", "secrets"), ("89abcdef", "core.secret-missing")):
+        own = make_world(tmp_path, run_id)
+        own = own._replace(open_runs=lambda name=name: Runs(str(tmp_path / name / "runs.sqlite")))
+        flow.submit(own, plan, skip=frozenset({name}))
+    assert len(Scripted.submitted) == 2
+
+
+def test_preflight_gets_the_secrets_that_submit_will_get(
+    events: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A check can try the values, of the plan's names only, the file's before the shell's; none is shown."""
+    file = tmp_path / "secrets.env"
+    file.write_text("HF_TOKEN=canary-file\nOTHER=canary-other\n")
+    file.chmod(0o600)
+    keyring = Keyring(str(file), {"HF_TOKEN": "canary-shell"})
+    world = make_world(tmp_path)._replace(keyring=keyring)
+    queries: list[PreflightQuery] = []
+
+    def look(self: Scripted, query: PreflightQuery) -> list[Finding]:
+        queries.append(query)
+        return []
+
+    monkeypatch.setattr(Scripted, "preflight", look)
+    flow.submit(world, planned(tmp_path, world))
+    assert queries[0].collect() == Scripted.submitted[0][1] == {"HF_TOKEN": "canary-file"}
+    assert "canary" not in repr(queries[0])
 
 
 def test_a_failed_submit_is_recorded_and_raised(events: list[Any], tmp_path: Path):

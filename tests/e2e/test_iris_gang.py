@@ -73,6 +73,20 @@ def test_other_sizes(ground: Ground, nodes: int) -> None:
 
 
 @pytest.mark.e2e
+def test_a_store_that_refuses(ground: Ground) -> None:
+    """Preflight tries it with the secrets file's keys and nothing is recorded; the check can be skipped."""
+    named = ("keys", 1, "--no-wait")
+    nowhere = ("--rendezvous-dir", "s3://nobucket/x")
+    said = ground.launch(*named, *nowhere)
+    assert said.code == 3
+    assert said.err.count("error[iris.storage-refused]") == 1
+    assert "keys-" not in ground.rl("runs").out
+    sent = ground.launch(*named, *nowhere, "--skip-preflight", "storage")
+    assert sent.code == 0, sent.err
+    assert ground.rl("stop", "keys", "--yes").code == 0
+
+
+@pytest.mark.e2e
 def test_retry_resumes(ground: Ground) -> None:
     """A driver that fails once is started again as attempt 1, from its checkpoint, and succeeds.
 

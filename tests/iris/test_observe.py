@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from rlaunch.errors import ClusterError
 from rlaunch.model import Workspace
 from rlaunch.shell import Shell
-from rlaunch_iris import checkout, observe, storage
+from rlaunch_iris import checkout, observe
 
 from .conftest import Maker
 from .test_archive import git
@@ -115,20 +114,3 @@ def test_late_looks_are_left(make: Maker, monkeypatch: pytest.MonkeyPatch) -> No
     seen = observe.look(make.run(), Shell(), "now")
     assert time.monotonic() - began < 1.5
     assert seen.facts["unseen"] == {"nodes": "no answer in 0.3 s"}
-
-
-def test_store_that_is_not_reached(make: Maker) -> None:
-    """A store that this machine does not reach is said and is no error: the job has another way."""
-    run = make.run(storage={"outside_endpoint": "http://127.0.0.1:9", "addressing": "path"})
-    said: list[str] = []
-    keys = {"CW_KEY_ID": "a", "CW_KEY_SECRET": "b"}
-    assert storage.probe(make.plan(run), keys, said.append) is False
-    assert "nobody listens there" in said[0]
-    assert storage.probe(make.plan(run), {}, said.append) is False
-
-
-def test_store_that_cannot_be_one(make: Maker) -> None:
-    """An endpoint that is no URL is an error before anything is sent."""
-    run = make.run(storage={"outside_endpoint": "cwobject.com"})
-    with pytest.raises(ClusterError, match=r"iris\.storage-refused.*is not an http or https URL"):
-        storage.probe(make.plan(run), {"CW_KEY_ID": "a", "CW_KEY_SECRET": "b"}, print)

@@ -13,6 +13,7 @@ from rlaunch.cluster import PreflightQuery
 from rlaunch.errors import ClusterError
 from rlaunch.model import Finding, Plan
 from rlaunch_iris import kube, preflight, troubles
+from rlaunch_iris.cluster import Iris
 from rlaunch_iris.observe import nodes as observe_nodes
 from rlaunch_iris.views import Health, JobView
 
@@ -72,9 +73,8 @@ def check(
 ) -> dict[str, Finding]:
     """Ask preflight."""
     controller = controller or Controller()
-    found = preflight.check(
-        PreflightQuery(plan, present, skip), lambda: controller, "2026-01-02T03:04:05Z"
-    )
+    query = PreflightQuery(plan, present, skip)
+    found = preflight.check(query, lambda: controller, "2026-01-02T03:04:05Z")
     assert all(f.hint for f in found)
     return {f.code: f for f in found}
 
@@ -178,6 +178,16 @@ def test_skipped_by_name(make: Maker, api: Api) -> None:
     api.status = 500
     assert check(plan_with(make, api), skip=frozenset({"kubernetes"})) == {}
     assert api.asked == []
+
+
+def test_every_check_can_be_skipped(make: Maker) -> None:
+    """With all names of the cluster skipped nothing is asked."""
+
+    def connect() -> Any:
+        raise AssertionError("asked")
+
+    query = PreflightQuery(plan_with(make), skip=frozenset(Iris.checks), collect=connect)
+    assert preflight.check(query, connect, "2026-01-02T03:04:05Z") == []
 
 
 def test_a_check_that_hangs(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:

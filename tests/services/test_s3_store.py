@@ -194,8 +194,8 @@ def test_probe_of_preflight(server: S3) -> None:
     paths = SimpleNamespace(rendezvous="s3://rdzv/iris/run/rendezvous")
     plan = SimpleNamespace(run=SimpleNamespace(profile={"storage": told}, paths=paths))
     good = {"CW_KEY_ID": server.key_id, "CW_KEY_SECRET": server.secret}
-    assert storage.probe(plan, good, print) is True  # type: ignore[arg-type]  # the parts that it reads
+    assert storage.probe(plan, good) == ""  # type: ignore[arg-type]  # the parts that it reads
     assert open_as("signed", server.env, "iris/run/rendezvous").list("probe") == {}
     reader = {"CW_KEY_ID": server.reader_id, "CW_KEY_SECRET": server.reader_secret}
     with pytest.raises(ClusterError, match=r"iris\.storage-refused.*403 AccessDenied.*path-style"):
-        storage.probe(plan, reader, print)  # type: ignore[arg-type]  # as above
+        storage.probe(plan, reader)  # type: ignore[arg-type]  # as above

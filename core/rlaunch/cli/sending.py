@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlaunch import flow
@@ -14,7 +14,6 @@ from rlaunch.errors import RlaunchError
 from rlaunch.model import Finding, JobRef, Plan, Status
 
 if TYPE_CHECKING:
-    from rlaunch.choose import Chosen
     from rlaunch.cli.flags import SendFlags
     from rlaunch.cli.speak import Voice
     from rlaunch.shapes import Summary
@@ -27,7 +26,6 @@ def send_and_wait(
 ) -> int:
     """Submit the plan and, unless told otherwise, wait for its end. Returns the exit code."""
     try:
-        _known(world, plan, flags.skip_preflight, options.get("chosen"))
         ref = flow.submit(world, plan, skip=frozenset(flags.skip_preflight), **options)
     except KeyboardInterrupt as error:
         run = plan.run.id
@@ -51,20 +49,6 @@ def send_and_wait(
 
     gc.enable()  # from here on the process stays
     return _wait(voice, world, plan, ref, flags)
-
-
-def _known(world: World, plan: Plan, skipped: Sequence[str], chosen: Chosen | None) -> None:
-    """Refuse to skip a code that nothing says; names of checks are the cluster's own affair."""
-    if not skipped:
-        return
-    from rlaunch import explain
-    from rlaunch.choose import reopen
-
-    if chosen is None:
-        chosen = reopen(world, plan.run.cluster, plan.run.profile)
-    for name in skipped:
-        if "." in name or not name.strip():
-            explain.find(name, chosen.plugins.modules, place="--skip-preflight")
 
 
 def _wait(voice: Voice, world: World, plan: Plan, ref: JobRef, flags: SendFlags) -> int:

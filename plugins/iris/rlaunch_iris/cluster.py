@@ -52,6 +52,7 @@ class Iris(Cluster):
     """
 
     Profile = IrisProfile
+    checks = ("controller", "running", "kubernetes", "storage")
 
     def __init__(self, profile: IrisProfile, shell: Shell, clock: Clock) -> None:
         super().__init__(profile, shell, clock)

@@ -38,6 +38,12 @@ CODES = (
         "job the gang would stand still at bring-up.",
     ),
     Code(
+        "iris.storage-untried",
+        "The store could not be tried from this machine.\n\n"
+        "That is no fault of the run: the job reaches the store by a way of its own.",
+        "note",
+    ),
+    Code(
         "iris.check-failed",
         "A preflight check failed by itself.\n\n"
         "That says nothing about the run; the message has the reason.",

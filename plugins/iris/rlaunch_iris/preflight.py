@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
@@ -32,7 +31,7 @@ def check(query: PreflightQuery, connect: Callable[[], Controller], today: str) 
         "controller": lambda: controller(plan, connect, today),
         "running": lambda: running(plan, connect),
         "kubernetes": lambda: kubernetes(plan),
-        "storage": lambda: stored(plan),
+        "storage": lambda: stored(query),
     }
     wanted = {name: ask for name, ask in checks.items() if name not in query.skip}
     found: dict[str, list[Finding]] = {}
@@ -55,7 +54,10 @@ def _ask(name: str, ask: Check, found: dict[str, list[Finding]]) -> None:
     try:
         found[name] = list(ask())
     except ClusterError as trouble:
-        found[name] = [f._replace(hint=f.hint or f"skip it: `{name}`") for f in trouble.findings]
+        found[name] = [
+            f._replace(hint=f.hint or f"`--skip-preflight {name}` goes without this check")
+            for f in trouble.findings
+        ]
     except Exception as trouble:  # noqa: BLE001  # told as a finding, not lost in a thread
         said = f"{type(trouble).__name__}: {trouble}"
         found[name] = [
@@ -162,7 +164,11 @@ def wanted_of(plan: Plan) -> headroom.Amounts:
     )
 
 
-def stored(plan: Plan) -> Iterator[Finding]:
-    """The store takes the job's keys, where they stand in this shell; submit tries them in any case."""
-    storage.probe(plan, os.environ, lambda line: None)
-    yield from ()
+def stored(query: PreflightQuery) -> Iterator[Finding]:
+    """The store takes the keys that the job will have, wherever they come from."""
+    untried = storage.probe(query.plan, query.collect())
+    if untried:
+        yield Finding(
+            "note", "iris.storage-untried", f"the store was not tried: {untried}", "storage",
+            "the job's way to it is another one; a store that refuses it stops the gang at bring-up",
+        )  # fmt: skip

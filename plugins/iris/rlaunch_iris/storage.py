@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets as random_bytes
 from collections.abc import Mapping
 
-from rlaunch.cluster import Report
 from rlaunch.errors import ClusterError
 from rlaunch.model import Plan
 from rlaunch.node import s3
@@ -24,8 +23,10 @@ def keys_of(plan: Plan, values: Mapping[str, str]) -> Keys | None:
     return Keys(key_id, secret) if key_id and secret else None
 
 
-def probe(plan: Plan, values: Mapping[str, str], report: Report) -> bool:
-    """Write, read and delete one object beside the rendezvous; False where that cannot be tried from here.
+def probe(plan: Plan, values: Mapping[str, str]) -> str:
+    """Write, read and delete one object beside the rendezvous; returns why that could not be done from here.
+
+    The reason is empty where it was done, and where there is nothing to try: no store, or no keys.
 
     Raises ClusterError `iris.storage-refused` where the store says no, with endpoint, bucket and style. A
     store that is not reached from this machine is no error: the job's way to it is another one.
@@ -33,7 +34,7 @@ def probe(plan: Plan, values: Mapping[str, str], report: Report) -> bool:
     place, profile = plan.run.paths.rendezvous, plan.run.profile["storage"]
     keys = keys_of(plan, values)
     if not place.startswith("s3://") or not profile["outside_endpoint"] or keys is None:
-        return False
+        return ""
     told = {
         "RLAUNCH_S3_ENDPOINT": profile["outside_endpoint"],
         "RLAUNCH_S3_ADDRESSING": profile["addressing"],
@@ -51,12 +52,11 @@ def probe(plan: Plan, values: Mapping[str, str], report: Report) -> bool:
         store.delete(name)
     except StoreError as error:
         if not _is_answer(str(error)):
-            report(f"the store was not tried, it is not reached from here: {error}")
-            return False
+            return f"it is not reached from here: {error}"
         raise refused(str(error)) from None
     if read != b"rlaunch":
         raise refused(f"what was written is not what is read ({bucket})")
-    return True
+    return ""
 
 
 def _is_answer(text: str) -> bool:

@@ -15,7 +15,7 @@ from rlaunch.model import JobRef, Plan
 from rlaunch.settings import size_in_bytes
 from rlaunch.shell import Shell
 from rlaunch.travel import members
-from rlaunch_iris import archive, planning, request, storage, travel, troubles
+from rlaunch_iris import archive, planning, request, travel, troubles
 from rlaunch_iris.adapter import Controller
 from rlaunch_iris.observe import REST, cache_folder
 
@@ -39,7 +39,6 @@ def submit_plan(
     run, job_id = plan.run, str(plan.native["job"])
     packed = pack(plan, shell, report)
     zipapps = {a.path: build_zipapp(a.path, a.sha256) for a in plan.artifacts if _is_zipapp(a.path)}
-    storage.probe(plan, secrets, report)
     with tempfile.TemporaryDirectory(prefix="rlaunch-iris-") as folder:
         write_bundle(Path(folder), plan, packed.data, zipapps)
         report(f"asking the controller about `{job_id}`")

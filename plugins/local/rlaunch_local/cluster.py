@@ -26,6 +26,10 @@ class Local(Cluster):
     """
 
     Profile = LazyProfile("rlaunch_local.profile", "LocalProfile")
+    checks = (
+        "no-python", "no-ray", "port-busy", "run-exists", "not-writable", "no-checkpoint", "no-disk",
+        "no-memory", "small-shm", "gpus-shared",
+    )  # fmt: skip
 
     def __init__(self, profile: profiles.Profile | Settled, shell: Shell, clock: Clock) -> None:
         super().__init__(profile, shell, clock)

@@ -26,6 +26,10 @@ class Slurm(Cluster):
     """
 
     Profile = SlurmProfile
+    checks = (
+        "source", "run-dir", "sif", "nodes", "running-runs", "staged", "checkpoint", "world-size",
+        "test-only",
+    )  # fmt: skip
 
     def __init__(self, profile: SlurmProfile, shell: Shell, clock: Clock) -> None:
         super().__init__(profile, shell, clock)

@@ -42,6 +42,7 @@ class Scripted(Cluster):
     """See the module."""
 
     Profile = Profile
+    checks = ("room",)
 
     def _note(self, what: str) -> None:
         with Path(os.environ["SCRIPTED_DIR"], "asked.txt").open("a") as file:
