@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import re
 from collections.abc import Iterable
 
 from rlaunch import env as environment
+from rlaunch import leaks
 from rlaunch.codes import Code, rule
 from rlaunch.hooks import hookimpl
 from rlaunch.model import Finding, Plan, Run
+from rlaunch.skyrl import overrides
+
+_STORE = re.compile("aws_|r2_|fsspec_s3", re.IGNORECASE)
+"""What an argument has to hold before it is worth reading: most plans have none."""
 
 
 @rule("core.secret-in-plan")
@@ -29,17 +36,19 @@ def secrets_are_names(run: Run, plan: Plan) -> Iterable[Finding]:
 
 @rule("core.secret-refused")
 def secrets_spare_the_cluster(run: Run, plan: Plan) -> Iterable[Finding]:
-    """A profile asks for `AWS_*` or `R2_*` as a secret.
+    """A profile, or `--set secrets=…`, asks for `AWS_*`, `R2_*` or S3 keys of fsspec as a secret.
 
     The cluster's own credentials are what the job must use; forwarded ones replace them silently.
     """
-    for name in (n for n in plan.secrets if environment.refused(n)):
+    for name in plan.secrets:
+        if not environment.refused(name) and name.upper() != "FSSPEC_S3":
+            continue
         yield Finding(
             "error",
             "core.secret-refused",
             f"`{name}` would replace the credentials that the cluster gives the job",
             f"secrets.{name}",
-            "take it out of the profile's `secrets`",
+            "take it out of `secrets`: the profile's, or those of `--set secrets=…`",
         )
 
 
@@ -49,6 +58,18 @@ def environment_again(run: Run, plan: Plan) -> Iterable[Finding]:
         for finding in environment.judge(name, value, f"env.{name}"):
             if finding.code != "env.reserved":  # what the plugin itself plans
                 yield finding
+
+
+def credentials_again(run: Run, plan: Plan) -> Iterable[Finding]:
+    """Search the recipe, the overrides and the trainer's arguments of a plan, whoever wrote them."""
+    yield from leaks.of_recipe(run.recipe)
+    for word in dict.fromkeys((*run.overrides, *plan.command.argv)):
+        if _STORE.search(word) or word in run.overrides:
+            try:
+                override = overrides.parse(word)
+            except ValueError:  # another program's argument
+                continue
+            yield from leaks.of_override(override)
 
 
 @rule("core.no-data", waivable=True)
@@ -68,7 +89,33 @@ def data_is_given(run: Run, plan: Plan) -> Iterable[Finding]:
         )
 
 
-RULES = (secrets_are_names, secrets_spare_the_cluster, data_is_given)
+_REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}(?:[~^][0-9]*){0,4}")
+_REF_ODD = re.compile(r"\.\.|//|/\.|[./]\Z|\.lock(?:/|\Z)")
+"""What git itself takes in no name of a branch or tag."""
+
+
+@rule("core.skyrl-ref")
+def reference_is_one(run: Run, plan: Plan) -> Iterable[Finding]:
+    """`--skyrl-ref` is no commit, branch or tag that git could check out.
+
+    It becomes an argument of `git checkout` on every node. A leading dash would be an option there; a line
+    break, a blank or another character that git takes in no name would fail after the nodes were given.
+    """
+    ref = run.skyrl_ref
+    if ref is None:
+        return
+    if not _REF.fullmatch(ref) or _REF_ODD.search(re.split("[~^]", ref)[0]):
+        shown = ref if len(ref) <= 60 else f"{ref[:60]}…"
+        yield Finding(
+            "error",
+            "core.skyrl-ref",
+            f"`{shown.encode('unicode_escape').decode()}` is no commit, branch or tag",
+            "--skyrl-ref",
+            "a commit of MarinSkyRL, such as `--skyrl-ref 0a1b2c3d`; or the name of a branch or tag",
+        )
+
+
+RULES = (secrets_are_names, secrets_spare_the_cluster, data_is_given, reference_is_one)
 
 
 @hookimpl

@@ -3,6 +3,8 @@
 import shlex
 from typing import Any
 
+import pytest
+
 from rlaunch import checks, render
 from rlaunch.model import (
     Artifact,
@@ -113,3 +115,28 @@ def test_the_text_is_never_wrapped():
     """A long argument stays on one line."""
     plan = make_plan(command=Command(("/py", "x" * 5000)))
     assert f"  {'x' * 5000}\n" in render.plan(plan)
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "", "a\nb", "a\n", "-x; rm -rf /", "--force", "-", "a b", "a;b", "$(id)", "a..b", "a/../b", ".a", "a/",
+        "a.", "a//b", "a/.b", "x.lock", "x.lock/y", "a\x00b", "a\\b", "é", "a:b", "a@{1}", "*", "~1", "a" * 300,
+    ],
+)  # fmt: skip
+def test_a_reference_that_git_would_not_take(ref: str):
+    """What would be an option, several words or no name at all for `git checkout` is refused everywhere."""
+    plan = make_plan(run=make_run(skyrl_ref=ref))
+    (found,) = checks.rlaunch_check(plan.run, plan)
+    assert (found.level, found.code, found.place) == ("error", "core.skyrl-ref", "--skyrl-ref")
+    assert "\n" not in found.message
+    assert "\x00" not in found.message
+
+
+@pytest.mark.parametrize(
+    "ref", ["518179d0", "a" * 40, "main", "origin/me/working", "v1.2", "fix_a+b", "HEAD~2", "v1.2^0", "12"]
+)  # fmt: skip
+def test_a_reference_that_git_takes(ref: str):
+    """Commits, branches, tags and their ancestors pass."""
+    plan = make_plan(run=make_run(skyrl_ref=ref))
+    assert codes(plan) == []
