@@ -120,8 +120,9 @@ def test_the_text_is_never_wrapped():
 @pytest.mark.parametrize(
     "ref",
     [
-        "", "a\nb", "a\n", "-x; rm -rf /", "--force", "-", "a b", "a;b", "$(id)", "a..b", "a/../b", ".a", "a/",
-        "a.", "a//b", "a/.b", "x.lock", "x.lock/y", "a\x00b", "a\\b", "é", "a:b", "a@{1}", "*", "~1", "a" * 300,
+        "", "a\nb", "a\n", "-x; rm -rf /", "--force", "-", "a b", "a;b", "$(id)", "a..b", "a/../b", ".a",
+        "a/", "a.", "a//b", "a/.b", "x.lock", "x.lock/y", "a\x00b", "a\\b", "é", "a:b", "a@{1}", "*", "~1",
+        "a" * 300,
     ],
 )  # fmt: skip
 def test_a_reference_that_git_would_not_take(ref: str):
