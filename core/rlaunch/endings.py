@@ -1,14 +1,17 @@
-"""The named reasons that a run ends for, each with what it means and what to do (`rlaunch explain REASON`).
+"""The named reasons of a state, each with what it means and what to do (`rlaunch explain REASON`).
 
-The node agent decides between them (`rlaunch.node.reasons`); its exit codes are in
-`docs/reference/node-agent.md`. `rlaunch diagnose RUN` shows the lines behind one.
+Between most ends the node agent decides (`rlaunch.node.reasons`); its exit codes are in
+`docs/reference/node-agent.md`. `rlaunch diagnose RUN` shows the lines behind one. Other words are a
+cluster's: `rlaunch.scheduling`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-REASONS: Mapping[str, str] = {
+from rlaunch import scheduling
+
+AGENT: Mapping[str, str] = {
     "driver-exit": "The trainer ended by itself, with the exit code that is shown.\n\n"
     "Only 0 is a success. Otherwise its last lines say why: `rlaunch logs RUN --rank 0`, and\n"
     "`rlaunch diagnose RUN` for what rlaunch knows of them. The code is the trainer's own.",
@@ -54,4 +57,45 @@ REASONS: Mapping[str, str] = {
     "agent-failed": "The node agent failed by a fault of its own.\n\n"
     "Its traceback is in the log of that rank. It is a bug of rlaunch: report it with that log.",
 }
+"""What the node agent ends an attempt for."""
+
+PHASES: Mapping[str, str] = {
+    "starting": "The agents have begun, and look at what earlier attempts left.",
+    "staging": "Data and model are being brought to the nodes.\n\n"
+    "`rlaunch diagnose RUN` names the ranks that are not done.",
+    "rendezvous": "The nodes look for rank 0 in the rendezvous directory.",
+    "ray": "Ray is being started on the nodes.",
+    "joining": "Ray runs, and waits until every node has joined.\n\n"
+    "A rank that stays away ends the run with `rank-missing`.",
+    "ready": "All nodes have joined; the trainer is about to be launched.",
+    "running": "The trainer runs.",
+    "stopping": "The agents are ending what they started.",
+    "ended": "The agents have ended; the scheduler has not noticed yet.",
+}
+"""How far the agents are, where all of them are equally far."""
+
+REASONS: Mapping[str, str] = {
+    **AGENT,
+    **scheduling.ASKED,
+    **scheduling.LIMITS,
+    **scheduling.MACHINES,
+    **scheduling.SCRIPT,
+    **scheduling.WAITS,
+    **PHASES,
+}
 """Reason -> what it means, and what to do; the first line is the summary."""
+
+
+def name_of(text: str) -> str:
+    """Return the name of the reason that a text is, as `status` prints it; empty where none is.
+
+    `kueue: no quota` is named by what stands before the colon, and `lost its node` is `lost-its-node`.
+    """
+    word = text.strip().strip("()").partition(": ")[0].rstrip(":")
+    plain = word.lower().replace("_", "-").replace(" ", "-")
+    known = {name.lower(): name for name in REASONS}
+    if plain in known:
+        return known[plain]
+    return next(
+        (name for start, name in scheduling.FAMILIES.items() if plain.startswith(start)), ""
+    )

@@ -11,6 +11,8 @@ Anything else that escapes is a bug and keeps its traceback.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
 
 from rlaunch.model import Finding
@@ -27,6 +29,22 @@ class RlaunchError(Exception):
     def of(cls, code: str, message: str, *, place: str = "", hint: str = "") -> Self:
         """Make the error from one finding's parts."""
         return cls(Finding("error", code, message, place, hint))
+
+
+@contextmanager
+def named(usual: str, here: str) -> Iterator[None]:
+    """Let the findings of an error that is raised inside stand at `here` where they stand at `usual`.
+
+    For a command that takes by another argument what a launch takes by the flag `usual`.
+    """
+    try:
+        yield
+    except RlaunchError as error:
+        error.findings = tuple(
+            found._replace(place=here) if found.place == usual else found
+            for found in error.findings
+        )
+        raise
 
 
 class RecipeError(RlaunchError):

@@ -59,11 +59,14 @@ def find(name: str, modules: Iterable[object] = (), *, place: str = "") -> Code:
 
     near = get_close_matches(name, known if place else (*known, *settings(), *REASONS), n=1)
     others = "" if place else ", no setting and no reason"
+    usual = "`rlaunch explain` lists them"
+    if not place and " " in name:
+        usual = "a reason of several words is the scheduler's own; `rlaunch diagnose RUN` weighs it"
     raise RlaunchError.of(
         "core.code-unknown",
         f"there is no code{others} `{name}`",
         place=f"{place} {name}".strip() if place else "",
-        hint=f"did you mean `{near[0]}`?" if near else "`rlaunch explain` lists them",
+        hint=f"did you mean `{near[0]}`?" if near else usual,
     )
 
 
@@ -97,6 +100,16 @@ def settings() -> Mapping[str, str]:
     return {name: spec.about for name, spec in SETTINGS.items()}
 
 
+def fields(world: World, cluster: str) -> Mapping[str, str]:
+    """Return every field of a cluster's profile and what it is about. Raises as `choose` does."""
+    from rlaunch.choose import choose
+    from rlaunch.schemas import field_notes
+
+    model = choose(world, cluster).cluster.Profile
+    notes = field_notes(model)
+    return {name: notes.get(name, "") for name in model.model_fields}
+
+
 def setting(world: World, name: str, cluster: str) -> Page | None:
     """Return a setting's page for a cluster, None where there is no such setting.
 
@@ -106,14 +119,20 @@ def setting(world: World, name: str, cluster: str) -> Page | None:
 
     chosen = choose(world, cluster)
     profile = chosen.layered.profile
-    about = settings().get(name, "")
     facts = profile.facts()
+    about = settings().get(name, "") or _note_of(chosen.cluster.Profile, name)
     if name not in facts:
         known = name in settings()
         return Page(name, about, profile.name, None, "derived", _UNSET) if known else None
     written = name in profile.model_fields_set
     source = chosen.layered.sources.get(name, f"profile {profile.name}" if written else "default")
     return Page(name, about, profile.name, facts[name], source, profile.reasons.get(name, ""))
+
+
+def _note_of(model: type[object], field: str) -> str:
+    from rlaunch.schemas import field_notes
+
+    return field_notes(model).get(field, "")
 
 
 _UNSET = "decided by the recipe or the command line"

@@ -180,7 +180,7 @@ def _validate(
         return model.model_validate(data)
     except ValidationError as error:
         raise RlaunchError(
-            *(_fault(model, e, origin, sources, flags) for e in error.errors())
+            *(_fault(model, e, origin, sources, flags, data=data) for e in error.errors())
         ) from None
 
 
@@ -190,18 +190,23 @@ def _fault(
     origin: str,
     sources: Mapping[str, str],
     flags: Mapping[str, str],
+    *,
+    data: Mapping[str, Any],
 ) -> Finding:
     path = ".".join(str(part) for part in error["loc"])
     source = sources.get(path, sources.get(path.partition(".")[0], ""))
     place = flags.get(path, f"--set {path}") if source == "command line" else source or origin
-    hint = ""
+    top, about = path.partition(".")[0], f"--cluster {data.get('plugin') or origin}`"
+    hint = f"`rlaunch explain {top} {about} says what it is"
+    if error["type"] == "missing" and top == path:
+        hint = f"write `{top}:`; {hint}"
     if error["type"] == "extra_forbidden":
         from difflib import get_close_matches
 
         near = get_close_matches(path, model.model_fields, 1)
-        hint = f"did you mean `{near[0]}`?" if near else ""
+        hint = f"did you mean `{near[0]}`?" if near else f"`rlaunch explain {about} lists the fields"
     message = f"`{path}`: {str(error['msg'])[:1].lower()}{str(error['msg'])[1:]}"
-    return Finding("error", "profile.invalid", message, place, hint or "see the profile's schema")
+    return Finding("error", "profile.invalid", message, place, hint)
 
 
 CODES = (

@@ -277,6 +277,18 @@ class ExplainDocument(NamedTuple):
     """Of a setting: why it is that value."""
 
 
+class NamesDocument(NamedTuple):
+    """`explain --json` without a name: all that it can explain."""
+
+    schema: Literal["rlaunch.names/1"]
+    codes: tuple[str, ...]
+    """Codes of the core, sorted; those of a plugin are explained too."""
+    settings: tuple[str, ...]
+    """Launch settings; with `--cluster` the fields of that cluster's profile too."""
+    reasons: tuple[str, ...]
+    """Reasons that a state is given."""
+
+
 class Check(NamedTuple):
     """One line of `doctor`."""
 
@@ -307,6 +319,7 @@ DOCUMENTS: Mapping[str, type[Any]] = {
     "launch": LaunchDocument,
     "diagnosis": DiagnosisDocument,
     "explain": ExplainDocument,
+    "names": NamesDocument,
     "doctor": DoctorDocument,
     "findings": FindingsDocument,
 }

@@ -1,5 +1,6 @@
 """clusters, explain, doctor: what is said about this installation."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ import pytest
 
 from rlaunch import doctor, explain, schemas
 from rlaunch.endings import REASONS
-from rlaunch.node import reasons
 from rlaunch.shell import Done
 from rlaunch.testing.fakes import FakeShell
 
@@ -73,16 +73,8 @@ def test_a_code_is_explained_by_its_page(rl: Rl):
     fits(rl("explain", "plan.edited", "--json").document, "explain")
 
 
-def test_every_reason_of_the_node_agent_is_explained(rl: Rl):
+def test_every_reason_is_explained(rl: Rl):
     """What a status says in brackets can be asked about: what it means, and what to do."""
-    named = {
-        value
-        for name, value in vars(reasons).items()
-        if name.isupper()
-        and isinstance(value, str)
-        and value not in {reasons.SUCCEEDED, reasons.FAILED}
-    }
-    assert named == set(REASONS)
     said = rl("explain", "head-lost")
     assert said.code == 0
     assert said.out.startswith("head-lost (reason)\n\nThe agent of rank 0 is gone")
@@ -90,9 +82,61 @@ def test_every_reason_of_the_node_agent_is_explained(rl: Rl):
     assert "`--resume auto`" in said.out
     fits(rl("explain", "staging-failed", "--json").document, "explain")
     assert "did you mean `worker-lost`?" in rl("explain", "worker-los").err
-    assert set(rl("explain", "--json").document["reasons"]) == named
+    document = rl("explain", "--json").document
+    fits(document, "names")
+    assert set(document["reasons"]) == set(REASONS)
     last = rl("explain").out.rstrip().rpartition("\n\n")[2]
-    assert {line.split()[0] for line in last.splitlines()} == named
+    assert {line.split()[0] for line in last.splitlines()} == set(REASONS)
+
+
+@pytest.mark.parametrize(
+    ("told", "name"),
+    [
+        ("stopped", "stopped"),
+        ("kueue: couldn't assign flavors. Needed: 8", "kueue"),
+        ("QOSMaxJobsPerUserLimit", "QOS-limit"),
+    ],
+)
+def test_a_reason_is_explained_as_the_status_prints_it(rl: Rl, told: str, name: str):
+    """It can be copied out of the brackets, with what the cluster said after it."""
+    said = rl("explain", told)
+    assert (said.code, said.out.splitlines()[0]) == (0, f"{name} (reason)")
+
+
+def test_a_setting_goes_before_a_reason_of_another_spelling(rl: Rl, scripted: Any):
+    """`priority` is a setting, `Priority` is what SLURM says of a job that waits."""
+    assert rl("explain", "priority", "--cluster", "scripted").out.startswith("priority = ")
+    assert rl("explain", "Priority").out.startswith("Priority (reason)")
+
+
+def test_a_schedulers_sentence_is_no_reason_of_ours(rl: Rl, scripted: Any):
+    """It is told as what it is, and where to look."""
+    said = rl("explain", "3 of 4 ranks run")
+    assert said.code == 3
+    assert "the scheduler's own" in said.err
+
+
+def test_the_fields_of_a_profile_are_listed_with_what_they_are(rl: Rl, scripted: Any):
+    """So that a profile of one's own can be written: what `profile.invalid` hints at works."""
+    said = rl("explain", "--cluster", "scripted")
+    assert "egress                Compute nodes reach the internet." in said.out
+    assert "egress" in rl("explain", "--cluster", "scripted", "--json").document["settings"]
+    assert "egress" not in rl("explain", "--json").document["settings"]
+    told = rl("explain", "egress", "--cluster", "scripted").out
+    assert "  Compute nodes reach the internet, on `scripted`\n" in told
+
+
+def test_each_hint_of_an_invalid_profile_can_be_followed(rl: Rl, scripted: Any, tmp_path: Path):
+    """What is missing has a page of its own; an unknown field leads to the list."""
+    profile = tmp_path / "mine.yaml"
+    profile.write_text("name: mine\nplugin: scripted\nzzz: 1\n", encoding="utf-8")
+    said = rl("explain", "cpu", "--cluster", str(profile))
+    assert said.code == 3
+    hints = re.findall(r"`rlaunch (explain [^`]*)`", said.err)
+    assert "explain storage_root --cluster scripted" in hints
+    assert "explain --cluster scripted" in hints
+    for hint in hints:
+        assert rl(*hint.split()).code == 0, hint
 
 
 def test_a_plugins_code_is_found_by_its_owner(rl: Rl, scripted: Any):

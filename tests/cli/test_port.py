@@ -177,6 +177,19 @@ def test_trouble_with_files_is_told(rl: Rl, sides: tuple[str, ...], tmp_path: Pa
     said = rl("port", str(tmp_path / "gone.yaml"), *sides[1:])
     assert said.code == 3
     assert "error[recipe.missing]" in said.err
+    assert "\n  at RECIPE\n" in said.err
     said = rl("port", *sides, "-o", str(tmp_path / "no" / "new.yaml"))
     assert said.code == 3
     assert "error[core.output]" in said.err
+
+
+@pytest.mark.parametrize("flag", ["--from", "--to"])
+def test_an_unknown_cluster_is_told_at_the_flag_that_named_it(
+    rl: Rl, sides: tuple[str, ...], flag: str
+):
+    """`port` has two clusters and no `--cluster`."""
+    words = list(sides)
+    words[words.index(flag) + 1] = "nope"
+    said = rl("port", *words)
+    assert said.code == 3
+    assert f"error[core.cluster-unknown]: no cluster `nope` is installed\n  at {flag}\n" in said.err

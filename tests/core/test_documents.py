@@ -38,6 +38,7 @@ from rlaunch.shapes import (
     DoctorDocument,
     ExplainDocument,
     LaunchDocument,
+    NamesDocument,
     Summary,
 )
 
@@ -233,6 +234,7 @@ SAMPLES: dict[str, Any] = {
     "explain": documents.plain(
         ExplainDocument("rlaunch.explain/1", "setting", "cpu", "", None, None, "here", 48, "default", "")
     ),
+    "names": documents.plain(NamesDocument("rlaunch.names/1", ("env.dollar",), ("cpu",), ("stopped",))),
     "doctor": documents.plain(DoctorDocument("rlaunch.doctor/1", (Check("git", True, "2", "ok"),))),
 }  # fmt: skip
 

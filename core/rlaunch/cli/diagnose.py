@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rlaunch.cli.flags import Json
-from rlaunch.cli.jobs import Job
+from rlaunch.cli.jobs import Job, find
 
 if TYPE_CHECKING:
     from rlaunch.watching import Diagnosis
@@ -22,7 +22,7 @@ def command(job: Job, json: Json = False) -> int:
 
     voice = Voice(json=json)
     world = world_for(voice, artifacts=False, strict=True)
-    target = flow.find(world, job)
+    target = find(world, job)
     found = flow.diagnose(world, target)
     if json:
         voice.document(_document(found))

@@ -1,4 +1,4 @@
-"""`rlaunch explain`: the page of a code or of a named reason, or a setting's value and its source."""
+"""`rlaunch explain`: the page of a code or of a reason, or a setting's meaning, value and source."""
 
 # No `from __future__ import annotations`: typer reads these annotations as they are.
 from typing import TYPE_CHECKING, Annotated
@@ -23,19 +23,21 @@ def command(
     """Explain a code, a setting or a reason.
 
     `env.dollar` is a code; `cpu` is a setting, with --cluster that cluster's; `head-lost` is a reason
-    that a run ends for.
+    that `status` gives. Without a name all are listed, with --cluster that cluster's own fields too.
     """
     from rlaunch import explain
     from rlaunch.cli.speak import Voice
-    from rlaunch.endings import REASONS
+    from rlaunch.endings import REASONS, name_of
 
     voice = Voice(json=json)
     if not name:
-        return _list(voice)
+        return _list(voice, cluster)
     if (reason := name.replace("_", "-")) in REASONS:
         return _tell_reason(voice, reason, REASONS[reason])
     if "." not in name and (page := _setting(voice, name, cluster)) is not None:
         return _tell_setting(voice, page)
+    if reason := name_of(name):
+        return _tell_reason(voice, reason, REASONS[reason])
     return _tell_code(voice, explain.find(name))
 
 
@@ -66,7 +68,7 @@ def _tell_setting(voice: "Voice", page: "Page") -> int:
     from json import dumps
 
     voice.put(f"{page.name} = {dumps(page.value, ensure_ascii=False)}  [{page.source}]\n")
-    voice.put(f"  {page.about or 'a field of the profile'}, on `{page.cluster}`\n")
+    voice.put(f"  {page.about.rstrip('.') or 'a field of the profile'}, on `{page.cluster}`\n")
     if page.reason:
         voice.put(f"  why: {page.reason}\n")
     voice.put("  a flag or `--set` > recipe > rlaunch.toml > profile > default\n")
@@ -105,21 +107,22 @@ def _tell_reason(voice: "Voice", name: str, page: str) -> int:
     return 0
 
 
-def _list(voice: "Voice") -> int:
+def _list(voice: "Voice", cluster: str) -> int:
     from rlaunch import explain
+    from rlaunch.cli.opening import world_for
     from rlaunch.cli.speak import table
     from rlaunch.endings import REASONS
 
-    codes, settings = explain.codes(), explain.settings()
+    codes, settings = explain.codes(), dict(explain.settings())
+    if cluster:
+        own = explain.fields(world_for(voice, artifacts=False), cluster)
+        settings = {**own, **settings}
     if voice.json:
-        voice.document(
-            {
-                "schema": "rlaunch.names/1",
-                "codes": list(codes),
-                "settings": list(settings),
-                "reasons": list(REASONS),
-            }
-        )
+        from rlaunch.documents import plain
+        from rlaunch.shapes import NamesDocument
+
+        names = (tuple(codes), tuple(settings), tuple(REASONS))
+        voice.document(plain(NamesDocument("rlaunch.names/1", *names)))
         return 0
     voice.put(table([(c.code, c.level, c.page.partition("\n")[0]) for c in codes.values()]))
     voice.put("\n" + table(list(settings.items())))

@@ -32,9 +32,16 @@ Jobs = Annotated[
 ]
 
 
-def found(world: "World", names: "Sequence[str]") -> list["Found"]:
-    """Find the jobs that were named, or every open run of the record."""
+def find(world: "World", name: str) -> "Found":
+    """Find the job that was named. Raises RlaunchError."""
     from rlaunch import flow
+    from rlaunch.errors import named
 
+    with named("--cluster", "JOB"):  # of CLUSTER:ID
+        return flow.find(world, name)
+
+
+def found(world: "World", names: "Sequence[str]") -> list["Found"]:
+    """Find the jobs that were named, or every open run of the record. Raises RlaunchError."""
     wanted = list(names) or [row.run_id for row in world.open_runs().list(open_only=True)]
-    return [flow.find(world, name) for name in dict.fromkeys(wanted)]
+    return [find(world, name) for name in dict.fromkeys(wanted)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlaunch.cli.jobs import Job
+from rlaunch.cli.jobs import Job, find
 from rlaunch.codes import Code
 from rlaunch.errors import RlaunchError
 
@@ -64,7 +64,7 @@ def _give(voice: "Voice", job: str, to: str | None, since: str | None, **wanted:
     world = world_for(voice, artifacts=False, strict=True)
     gc.enable()
     moment = since_when(since, world.clock.now()) if since else None
-    found = flow.find(world, job)
+    found = find(world, job)
     _exists(world, found, **wanted)
     if to is None:
         lines = flow.logs(world, found, since=moment, **wanted)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlaunch.cli.flags import Json
-from rlaunch.cli.jobs import Job
+from rlaunch.cli.jobs import Job, find
 from rlaunch.codes import Code
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def command(
 
     voice = Voice(json=json)
     world = world_for(voice, artifacts=False, strict=True)
-    target = flow.find(world, job)
+    target = find(world, job)
     seen = flow.status(world, [target])[target.ref]
     if not seen.state.ended:
         if not yes and not _agreed(voice, str(target.ref), str(seen.state)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rlaunch import reading, recipes
 from rlaunch.checking import Bench, judge
 from rlaunch.choose import choose
-from rlaunch.errors import RlaunchError
+from rlaunch.errors import RlaunchError, named
 from rlaunch.model import Finding, Recipe
 from rlaunch.porting.changes import Change
 from rlaunch.porting.rewrite import rewrite
@@ -53,9 +53,12 @@ def port(
     `output` is only the name that findings about the new recipe carry. Raises RlaunchError for a recipe or
     cluster that cannot be read, and for a recipe that cannot be changed in place.
     """
-    recipe = recipes.read(path)
-    theirs = choose(world, source)
-    bench = Bench.open(world, target, allow=allow)
+    with named("--rl_config", "RECIPE"):
+        recipe = recipes.read(path)
+    with named("--cluster", "--from"):
+        theirs = choose(world, source)
+    with named("--cluster", "--to"):
+        bench = Bench.open(world, target, allow=allow)
     assert bench.chosen is not None  # noqa: S101  # a name was given
     ours = bench.chosen.layered.profile
     made = translate(recipe, ours.facts(), theirs.layered.profile.facts(), accept)
