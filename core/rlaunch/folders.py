@@ -34,6 +34,11 @@ def config(environ: Mapping[str, str] | None = None) -> str:
     return _below("XDG_CONFIG_HOME", ".config", environ)
 
 
+def without_config(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which `config` is a directory that does not exist."""
+    return {**environ, "XDG_CONFIG_HOME": "/nonexistent"}
+
+
 def cache(environ: Mapping[str, str] | None = None) -> str:
     """Return `$XDG_CACHE_HOME/rlaunch`, by default `~/.cache/rlaunch`."""
     return _below("XDG_CACHE_HOME", ".cache", environ)

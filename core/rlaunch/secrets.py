@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from rlaunch import folders, reading
@@ -46,7 +46,23 @@ def read(path: str) -> tuple[dict[str, str], tuple[Finding, ...]]:
             "secrets.unreadable", f"the secrets file `{path}` cannot be read: {error}", place=path,
             hint="give another one with `--secrets-env FILE`",
         ) from None  # fmt: skip
-    values: dict[str, str] = {}
+    values = dict(_lines(text, path))
+    findings: tuple[Finding, ...] = ()
+    if reading.mode(path) & 0o077:
+        findings = (
+            Finding(
+                "warning",
+                "secrets.readable",
+                f"others may read `{path}`",
+                path,
+                f"chmod 600 {path}",
+            ),
+        )
+    return values, findings
+
+
+def _lines(text: str, path: str) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each line. Raises RlaunchError `secrets.syntax`."""
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if not line or line.startswith("#"):
@@ -62,19 +78,7 @@ def read(path: str) -> tuple[dict[str, str], tuple[Finding, ...]]:
                 "secrets.syntax", f"`{match[1]}` has a NUL byte, which no variable can hold",
                 place=f"{path}:{number}", hint="take it out",
             )  # fmt: skip
-        values[match[1]] = _unquote(match[2].strip())
-    findings: tuple[Finding, ...] = ()
-    if reading.mode(path) & 0o077:
-        findings = (
-            Finding(
-                "warning",
-                "secrets.readable",
-                f"others may read `{path}`",
-                path,
-                f"chmod 600 {path}",
-            ),
-        )
-    return values, findings
+        yield match[1], _unquote(match[2].strip())
 
 
 def _unquote(value: str) -> str:

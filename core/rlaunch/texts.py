@@ -21,18 +21,20 @@ def trouble(text: str) -> str:
 
 def troubles(value: Any, name: str = "") -> Iterator[tuple[str, str, str]]:
     """Yield dotted name, text and trouble of every text in a value, keys of mappings included."""
-    if isinstance(value, str):
-        if why := trouble(value):
-            yield name, value, why
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            below = f"{name}.{key}" if name else str(key)
-            if why := trouble(str(key)):
-                yield below, str(key), why
-            yield from troubles(inner, below)
-    elif isinstance(value, list | tuple):
-        for index, inner in enumerate(value):
-            yield from troubles(inner, f"{name}[{index}]")
+    waiting = [(name, value)]  # no recursion: a value may be nested as deep as JSON allows
+    while waiting:
+        path, inner = waiting.pop()
+        if isinstance(inner, str):
+            if why := trouble(inner):
+                yield path, inner, why
+        elif isinstance(inner, Mapping):
+            below = [(f"{path}.{key}" if path else str(key), key) for key in inner]
+            for place, key in below:
+                if why := trouble(str(key)):
+                    yield place, str(key), why
+            waiting += [(place, inner[key]) for place, key in reversed(below)]
+        elif isinstance(inner, list | tuple):
+            waiting += [(f"{path}[{i}]", inner[i]) for i in reversed(range(len(inner)))]
 
 
 def shown(text: str) -> str:

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from rlaunch.model import Finding
     from rlaunch.world import World
 
-_NOWHERE = "/nonexistent"
-"""A configuration directory in which there is nothing."""
-
 
 def world_for(voice: Voice, *, strict: bool = False, **options: Any) -> World:
     """Read this machine; `options` are those of `World.here`. Each trouble is told once.
@@ -56,6 +53,7 @@ def _here(voice: Voice, **options: Any) -> World:
 
 def _without_settings(voice: Voice, **options: Any) -> World:
     """Read this machine; with a broken `rlaunch.toml` as if there were none, which is told."""
+    from rlaunch import folders
     from rlaunch.secrets import default_file
 
     try:
@@ -65,7 +63,7 @@ def _without_settings(voice: Voice, **options: Any) -> World:
             raise
         voice.show(found._replace(level="warning") for found in error.findings)
     secrets = options.pop("secrets_env", None) or default_file(os.environ)
-    bare = {**os.environ, "XDG_CONFIG_HOME": _NOWHERE}
+    bare = folders.without_config(os.environ)
     return _here(voice, secrets_env=secrets, environ=bare, **options)
 
 
