@@ -36,6 +36,7 @@ def _lines(shown: Plan) -> Iterator[str]:
     yield f"workspace  {run.workspace.root} ({commit}{dirty})"
     yield from _section("settings", _settings(run.provenance, env=False))
     yield from _section("command", [shlex.quote(word) for word in shown.command.argv])
+    yield from _section("overrides, with what each replaces", _overrides(shown))
     if own := shown.command.own:
         title = f"command, besides, once {own.place} has a checkpoint"
         yield from _section(title, [shlex.quote(word) for word in own.words])
@@ -84,6 +85,16 @@ def _settings(provenance: Mapping[str, Setting], *, env: bool) -> list[str]:
 def _why(head: str, setting: Setting) -> str:
     reason = f": {setting.reason}" if setting.reason else ""
     return f"{head}  [{setting.source}{reason}]"
+
+
+def _overrides(shown: Plan) -> list[str]:
+    from rlaunch.skyrl.replaced import replaced
+
+    lines = []
+    for text, lost in replaced(shown.command.argv, shown.run.overrides):
+        was = f"was {', '.join(lost)}" if lost else "nothing was sent for it"
+        lines.append(f"{shlex.quote(text)}  [{was}]")
+    return lines
 
 
 def _ledger(shown: Plan) -> list[str]:

@@ -65,7 +65,7 @@ def test_the_toy_trainers_keys_are_compared_too(judged: Judged, text: str, level
 
 @pytest.mark.parametrize(
     "text",
-    ["smoke.step_seconds=1", "smoke=null", "trainer=null", "trainer.max_steps=3", "++nope=1"],
+    ["smoke.step_seconds=1", "smoke=null", "trainer.max_steps=3", "++nope=1", "generator=null"],
 )
 def test_what_the_toy_knows_is_not_said(judged: Judged, text: str):
     """Its own keys, the trainer's, whole sections, and what `++` adds."""

@@ -11,7 +11,7 @@ from rlaunch.skyrl import derive as derivation
 from rlaunch.skyrl import entrypoints, models
 from rlaunch.skyrl.emit import SECTIONS, leaves
 from rlaunch.skyrl.overrides import Override, apply
-from rlaunch.skyrl.tree import count, look, truth
+from rlaunch.skyrl.tree import MISSING, count, look, truth
 
 
 class Fault(NamedTuple):
@@ -64,7 +64,7 @@ class Case(NamedTuple):
         if key.startswith("--"):
             return key
         for override in reversed(self.overrides):
-            if key == override.recipe_key or key.startswith(f"{override.recipe_key}."):
+            if override.value_at(key) is not MISSING:
                 return f"--skyrl_override {override.text}"
         return self.run.recipe.at(key)
 

@@ -9,13 +9,13 @@ with `--resume` is the one to go on from; database registration is off.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from rlaunch.model import Run
 from rlaunch.skyrl import entrypoints, geometry
 from rlaunch.skyrl.overrides import Override, apply
-from rlaunch.skyrl.tree import look, placed
+from rlaunch.skyrl.tree import MISSING, look, placed
 
 ADAPTED = "adapted: "
 """Beginning of the reason of a value that was changed because of the cluster."""
@@ -106,7 +106,6 @@ def _resume(run: Run) -> Iterator[Derived]:
 def _placement(run: Run, overrides: tuple[Override, ...]) -> Iterator[Derived]:
     """Node and GPU counts that are null, or that were written for nodes of another size."""
     written = run.recipe.body
-    typed = {override.recipe_key for override in overrides}
     toy = look(written, "entrypoint") == entrypoints.TOY
     if run.gpus_per_node < 1:
         return
@@ -125,7 +124,7 @@ def _placement(run: Run, overrides: tuple[Override, ...]) -> Iterator[Derived]:
             value = look(laid, key)
             if value is None:
                 yield Derived(key, default, "null: computed from the run's nodes")
-            elif value != look(written, key) and not typed & keys.keys():
+            elif value != look(written, key) and not any(_decides(o, keys) for o in overrides):
                 yield Derived(
                     key, value, f"laid on nodes of {run.gpus_per_node} GPUs; the world size stays"
                 )
@@ -137,6 +136,10 @@ def _placement(run: Run, overrides: tuple[Override, ...]) -> Iterator[Derived]:
     tp = "generator.inference_engine_tensor_parallel_size"
     if look(written, tp) is None and isinstance(look(written, "generator"), Mapping):
         yield Derived(tp, geometry.TP_DEFAULT, "absent: SkyRL's default, in writing")
+
+
+def _decides(override: Override, keys: Iterable[str]) -> bool:
+    return any(override.value_at(key) is not MISSING for key in keys)
 
 
 def _model(run: Run) -> Iterator[Derived]:

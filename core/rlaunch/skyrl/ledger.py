@@ -12,7 +12,7 @@ from rlaunch.skyrl import entrypoints
 from rlaunch.skyrl.derive import Derived
 from rlaunch.skyrl.emit import SECTIONS, Emitted, leaves
 from rlaunch.skyrl.overrides import Override
-from rlaunch.skyrl.tree import look
+from rlaunch.skyrl.tree import MISSING, look
 
 MAPPINGS = (
     "config_groups", "trainer", "generator", "data", "rollout", "teacher", "terminal_bench", "extra_env",
@@ -126,7 +126,7 @@ class _Books:
         self.run = run
         self.sent = {argument.key: argument for argument in (*emitted.groups, *emitted.arguments)}
         self.derived = {item.key: item for item in derived}
-        self.overridden = {override.recipe_key: override.text for override in overrides}
+        self.overrides = overrides
         self.sections = {section.recipe for section in SECTIONS} | {"config_groups"}
         self.known = _known(look(run.recipe.body, "entrypoint"))
 
@@ -152,8 +152,9 @@ class _Books:
             fate, detail = "argument", found
         else:
             fate, detail = "error", "it has no place in its section"
-        if key in self.overridden:
-            detail += f"; then overridden by `{self.overridden[key]}`"
+        for override in self.overrides:
+            if override.value_at(key) is not MISSING:
+                detail += f"; then overridden by `{override.text}`"
         return Entry(key, fate, detail)  # type: ignore[arg-type]  # the four literals above
 
     def _sent(self, key: str) -> str:

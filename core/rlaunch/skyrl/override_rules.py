@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from functools import cache
 
 from rlaunch.codes import rule
 from rlaunch.skyrl.case import Case, Fault
-from rlaunch.skyrl.emit import SECTIONS, prefix
+from rlaunch.skyrl.derive import Derived
+from rlaunch.skyrl.emit import SECTIONS, leaves, prefix
 from rlaunch.skyrl.names import ENV_NAMES, FAMILIES
+from rlaunch.skyrl.overrides import Override
 from rlaunch.skyrl.tree import MISSING, look
 
 _SECTION = {section.recipe: section for section in SECTIONS}
@@ -21,16 +24,63 @@ def override_replaces_a_decision(case: Case) -> Iterator[Fault]:
 
     Paths, data, the model's name and the placement are derived so that they agree with one another.
     """
-    derived = {item.key: item for item in case.derived}
     for override in case.overrides:
-        item = derived.get(override.recipe_key)
-        if item is not None and item.value != override.value:
-            message = (
-                f"`{override.key}` would be `{item.value}` ({item.why}), and the override wins"
+        lost = [item for item in case.derived if _replaces(override, item)]
+        if len(lost) == 1:
+            said = (
+                f"`{lost[0].key}` would be `{lost[0].value}` ({lost[0].why}), and the override wins"
             )
+        elif lost:
+            keys = ", ".join(f"`{item.key}`" for item in lost)
+            said = f"it replaces what rlaunch decides: {keys}; the override wins"
+        if lost:
             yield Fault(
-                f"--skyrl_override {override.text}", message, "leave it out, unless it is meant"
+                f"--skyrl_override {override.text}", said, "leave it out, unless it is meant"
             )
+
+
+def _replaces(override: Override, item: Derived) -> bool:
+    value = override.value_at(item.key)
+    below = override.recipe_key.startswith(f"{item.key}.")
+    return below or (value is not MISSING and value != item.value)
+
+
+@rule("skyrl.override-hydra")
+def override_leaves_hydra_alone(case: Case) -> Iterator[Fault]:
+    """An override, or a configuration group of the recipe, changes Hydra itself (`hydra.…`, `hydra/…`).
+
+    `hydra.mode=MULTIRUN`, a sweeper or a launcher make several runs of one, on nodes that were counted for
+    one; Hydra's folders are the run's. One launch is one run.
+    """
+    chosen = look(case.run.recipe.body, "config_groups")
+    keys = [(o.key, f"--skyrl_override {o.text}") for o in case.overrides]
+    keys += [
+        (name, f"config_groups.{name}") for name in (chosen if isinstance(chosen, dict) else ())
+    ]
+    for key, place in keys:
+        if re.split(r"[./@]", key)[0] == "hydra":
+            message = f"`{key}` changes Hydra itself, and one launch is one run of the trainer"
+            yield Fault(place, message, "take it out; start one launch for each run")
+
+
+@rule("skyrl.override-group", waivable=True)
+def override_chooses_no_group(case: Case) -> Iterator[Fault]:
+    """An override chooses a nested configuration group (`a/b=NAME`) or a package (`a@b=NAME`).
+
+    The trainers that are known here have no such group, and Hydra refuses to compose one that is not
+    there, minutes after the GPUs were given. A trainer of yours that has it: `--allow skyrl.override-group`.
+    """
+    groups = look(case.run.recipe.body, "config_groups") or ()
+    for override in case.overrides:
+        key = override.key
+        if re.split(r"[./@]", key)[0] == "hydra" or key in groups or not re.search("[/@]", key):
+            continue
+        mark = "/" if "/" in key else "@"
+        message = (
+            f"`{key}` has `{mark}`, so it chooses a configuration group, and the trainer has none"
+        )
+        hint = f"`{override.prefix}{key.partition('@')[0].replace('/', '.')}=VALUE` sets a value"
+        yield Fault(f"--skyrl_override {override.text}", message, hint)
 
 
 @rule("skyrl.override-deletes", level="warning")
@@ -49,7 +99,10 @@ def override_deletes(case: Case) -> Iterator[Fault]:
 
 @rule("skyrl.override-exists")
 def override_adds_what_exists(case: Case) -> Iterator[Fault]:
-    """`+key=value` for a key that the recipe sends already: Hydra refuses to add it twice."""
+    """`+key=value` for a key that the recipe sends already: Hydra refuses to add it twice.
+
+    Lists and mappings it takes: a list replaces, a mapping is merged.
+    """
     for override in case.overrides:
         written = look(case.run.recipe.body, override.recipe_key)
         if (
@@ -57,6 +110,7 @@ def override_adds_what_exists(case: Case) -> Iterator[Fault]:
             and "." in override.key
             and written is not None
             and not isinstance(written, dict)
+            and not isinstance(override.value, dict | list)
         ):
             message = f"`{override.key}` is in the recipe already, and `+` only adds"
             yield Fault(f"--skyrl_override {override.text}", message, f"`++{override.text[1:]}`")
@@ -73,17 +127,16 @@ def override_changes_what_is_open(case: Case) -> Iterator[Fault]:
         section = _SECTION.get(override.recipe_key.partition(".")[0])
         if section is None or override.prefix or "." not in override.key or case.toy:
             continue
-        needed = prefix(section, override.key)
-        sent = look(case.run.recipe.body, override.recipe_key, MISSING) not in (MISSING, None)
-        if (
-            needed == "++"
-            and not sent
-            and override.recipe_key not in {item.key for item in case.derived}
-        ):
-            message = (
-                f"the base configuration has no `{override.key}`, so a plain override cannot add it"
-            )
-            yield Fault(f"--skyrl_override {override.text}", message, f"`++{override.text}`")
+        derived = {item.key for item in case.derived}
+        for key, _ in leaves(override.value, override.recipe_key):
+            sent = look(case.run.recipe.body, key, MISSING) not in (MISSING, None)
+            if prefix(section, key) == "++" and not sent and key not in derived:
+                named = f"{override.key}{key.removeprefix(override.recipe_key)}"
+                message = (
+                    f"the base configuration has no `{named}`, so a plain override cannot add it"
+                )
+                yield Fault(f"--skyrl_override {override.text}", message, f"`++{override.text}`")
+                break
 
 
 @rule("skyrl.override-section")
@@ -94,18 +147,16 @@ def override_names_a_section(case: Case) -> Iterator[Fault]:
     """
     for override in case.overrides:
         head, dot, rest = override.key.partition(".")
-        if not dot or head not in {"terminal_bench", "container", "extra_env", "config_groups"}:
+        if head not in {"terminal_bench", "container", "extra_env", "config_groups"}:
             continue
-        hint = (
-            f"`{override.prefix}terminal_bench_config.{rest}=…`"
-            if head == "terminal_bench"
-            else "change the recipe"
-        )
-        hint = f"`--set env.{rest}=…`" if head == "extra_env" else hint
+        hints = {
+            "terminal_bench": f"`{override.prefix}terminal_bench_config{dot}{rest}=…`",
+            "extra_env": f"`--set env.{rest or 'NAME'}=…`",
+        }
         yield Fault(
             f"--skyrl_override {override.text}",
             f"`{head}` is no section of the trainer's configuration",
-            hint,
+            hints.get(head, "change the recipe"),
         )
 
 
@@ -116,10 +167,13 @@ def nulls_become_defaults(case: Case) -> Iterator[Fault]:
     `max_grad_norm: null` stands in 24 real recipes and means 1.0 in effect. `!null` in the recipe, or
     `--skyrl_override KEY=null`, sends null.
     """
-    decided = {item.key for item in case.derived} | {
-        override.recipe_key for override in case.overrides
-    }
-    nulls = [k for k, v in case.leaves if v is None and k not in decided and k not in _SECTION]
+    decided = {item.key for item in case.derived}
+    nulls = [
+        key
+        for key, value in case.leaves
+        if value is None and key not in decided and key not in _SECTION
+        and all(override.value_at(key) is MISSING for override in case.overrides)
+    ]  # fmt: skip
     if nulls:
         names = ", ".join(f"`{key}`" for key in nulls)
         yield Fault(
@@ -184,6 +238,7 @@ def _sibling(name: str, known: str) -> bool:
 
 
 RULES = (
-    override_replaces_a_decision, override_deletes, override_adds_what_exists, override_changes_what_is_open,
-    override_names_a_section, nulls_become_defaults, served_name_is_replaced, variables_are_spelt_right,
+    override_replaces_a_decision, override_leaves_hydra_alone, override_chooses_no_group, override_deletes,
+    override_adds_what_exists, override_changes_what_is_open, override_names_a_section, nulls_become_defaults,
+    served_name_is_replaced, variables_are_spelt_right,
 )  # fmt: skip

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from rlaunch.skyrl.tree import placed, removed
+from rlaunch.skyrl.tree import MISSING, removed, updated
 
 _PART = r"(?:[a-zA-Z_$][a-zA-Z0-9_$-]*|0|[1-9](?:_?[0-9])*)"
 _DOTTED = rf"(?:[a-zA-Z_$][a-zA-Z0-9_$-]*|{_PART}(?:\.{_PART})+)"
@@ -20,15 +20,8 @@ _HEAD = re.compile(rf"(\+\+|\+|~|)((?:{_GROUP}|{_DOTTED})(?:@{_DOTTED})?)(=[ \t]
 SECTIONS = {"terminal_bench_config": "terminal_bench"}
 """Hydra's name of a section -> the recipe's, where they differ."""
 _BODY = (
-    "trainer",
-    "generator",
-    "data",
-    "terminal_bench",
-    "teacher",
-    "rollout",
-    "environment",
-    "smoke",
-)
+    "trainer", "generator", "data", "terminal_bench", "teacher", "rollout", "environment", "smoke",
+)  # fmt: skip
 
 
 class Override(NamedTuple):
@@ -51,6 +44,28 @@ class Override(NamedTuple):
         """The key as a recipe writes it (`terminal_bench.…`)."""
         head, dot, rest = self.key.partition(".")
         return f"{SECTIONS.get(head, head)}{dot}{rest}"
+
+    @property
+    def chooses(self) -> bool:
+        """True where a configuration group is chosen and no value is set: by `/`, `@`, or a group's name."""
+        named = self.key in SECTIONS and not isinstance(self.value, Mapping)
+        return named or "/" in self.key or "@" in self.key
+
+    def value_at(self, key: str) -> Any:
+        """Return what it makes of a recipe's key; MISSING where it leaves that key as it is.
+
+        A deletion makes None. A mapping decides the keys that it names, as Hydra merges it; any other
+        value of a key decides all keys below it.
+        """
+        own = self.recipe_key
+        if self.chooses or not f"{key}.".replace("[", ".").startswith(f"{own}."):
+            return MISSING
+        node = None if self.deletes else self.value
+        for part in key[len(own) :].replace("[", ".").split(".")[1:]:
+            if not isinstance(node, Mapping):
+                return node if node is MISSING else None
+            node = node.get(part, MISSING)
+        return node
 
 
 class OverrideError(ValueError):
@@ -76,13 +91,14 @@ def parse(text: str) -> Override:
 def apply(body: Mapping[str, Any], overrides: Iterable[Override]) -> Mapping[str, Any]:
     """Return a recipe's body as overrides leave it, later ones winning; `body` is not changed.
 
-    Keys of no section of a recipe (`hydra.…`, a configuration group) leave it as it is.
+    A mapping is merged into the mapping that is there, as Hydra does; any other value replaces. Keys of no
+    section of a recipe (`hydra.…`, a configuration group) leave it as it is.
     """
     for override in overrides:
         key = override.recipe_key
-        if "/" in key or "@" in key or key.partition(".")[0] not in _BODY:
+        if override.chooses or key.partition(".")[0] not in _BODY:
             continue
-        body = removed(body, key) if override.deletes else placed(body, key, override.value)
+        body = removed(body, key) if override.deletes else updated(body, key, override.value)
     return body
 
 

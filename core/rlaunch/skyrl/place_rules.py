@@ -24,9 +24,16 @@ def _written(case: Case) -> Iterator[tuple[str, Any]]:
             if isinstance(item, str):
                 yield key, item
     for override in case.overrides:
-        for item in override.value if isinstance(override.value, list) else [override.value]:
-            if isinstance(item, str):
-                yield f"--skyrl_override {override.text}", item
+        for item in _texts(override.value):
+            yield f"--skyrl_override {override.text}", item
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 @rule("skyrl.retired-root")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 
 from rlaunch.codes import rule
 from rlaunch.skyrl.case import Case, Fault
-from rlaunch.skyrl.emit import leaves
 from rlaunch.skyrl.names import OWN_KWARGS, SAMPLING
+from rlaunch.skyrl.overrides import Override
+from rlaunch.skyrl.tree import names
 
 _BATCH, _MINI = "trainer.train_batch_size", "trainer.policy_mini_batch_size"
+_REGISTERS = "enable_db_registration"
 
 
 @rule("skyrl.engine-kwarg")
@@ -141,32 +144,32 @@ def upload_needs_the_hub(case: Case) -> Iterator[Fault]:
 
 @rule("skyrl.db-registration")
 def database_stays_unregistered(case: Case) -> Iterator[Fault]:
-    """`enable_db_registration` is anything but false.
+    """`enable_db_registration` is anything but false, at any depth, in mappings and in lists.
 
     Registration is a step by hand after a run; no recipe, override or flag switches it on.
     """
-    hint = "`enable_db_registration: false`"
-    for key, value in leaves(case.body):
-        if (
-            key.rpartition(".")[2] == "enable_db_registration"
-            and value is not False
-            and value is not None
-        ):
-            yield Fault(key, f"`{key}` is `{value}`, and only `false` is allowed", hint)
+    told = set()
+    for key, name, value in names(case.body):
+        if name.rpartition(".")[2] == _REGISTERS and value is not False and value is not None:
+            told.add(case.place(key))
+            message = f"`{key}` is `{value}`, and only `false` is allowed"
+            yield Fault(key, message, f"`{_REGISTERS}: false`")
     for override in case.overrides:
-        if override.key.rpartition(".")[2] != "enable_db_registration":
-            continue
-        if override.deletes or (
-            override.value is not False and override.recipe_key not in _keys(case)
-        ):
-            place = f"--skyrl_override {override.text}"
-            yield Fault(
-                place, f"`{override.text}` would leave the registration open", "leave it out"
-            )
+        place = f"--skyrl_override {override.text}"
+        if place not in told and _opens_registration(override):
+            message = f"`{override.text}` would leave the registration open"
+            yield Fault(place, message, "leave it out")
 
 
-def _keys(case: Case) -> frozenset[str]:
-    return frozenset(key for key, _ in leaves(case.body))
+def _opens_registration(override: Override) -> bool:
+    """Tell whether an override by itself, whatever follows it, switches the registration on."""
+    own = _REGISTERS in re.split(r"[./@]", override.key)
+    if own and (override.deletes or override.value is not False):
+        return override.deletes or override.value is not None or override.chooses
+    return any(
+        name.rpartition(".")[2] == _REGISTERS and value is not False and value is not None
+        for _, name, value in names(override.value)
+    )
 
 
 @rule("skyrl.resume-foreign", waivable=True)

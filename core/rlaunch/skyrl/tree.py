@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 MISSING: Any = object()
@@ -40,6 +40,47 @@ def placed(body: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
     copy = dict(body)
     copy[head] = placed(inner if isinstance(inner, Mapping) else {}, rest, value) if rest else value
     return copy
+
+
+def updated(body: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Return a copy of `body` as `path=value` leaves it by Hydra's rules (`OmegaConf.update`).
+
+    A mapping is merged into the mapping that is there; lists and single values replace. A number in the
+    path is an item of a list that is there. What Hydra would refuse replaces.
+    """
+    return dict(_updated(body, path.split("."), value))
+
+
+def _updated(node: Any, parts: list[str], value: Any) -> Any:
+    if not parts:
+        return _merged(node, value)
+    head, rest = parts[0], parts[1:]
+    if isinstance(node, list) and head.isdecimal() and int(head) < len(node):
+        index = int(head)
+        return [*node[:index], _updated(node[index], rest, value), *node[index + 1 :]]
+    inside = node if isinstance(node, Mapping) else {}
+    return {**inside, head: _updated(inside.get(head), rest, value)}
+
+
+def _merged(there: Any, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    base = dict(there) if isinstance(there, Mapping) else {}
+    for key, item in value.items():
+        base[key] = _merged(base.get(key), item)
+    return base
+
+
+def names(value: Any, path: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Yield `(path, name, value)` of every key at any depth, in mappings and in lists (`a.b[0].c`)."""
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            inner = f"{path}.{name}" if path else str(name)
+            yield inner, str(name), item
+            yield from names(item, inner)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from names(item, f"{path}[{index}]")
 
 
 def removed(body: Mapping[str, Any], path: str) -> dict[str, Any]:
