@@ -10,10 +10,6 @@ from rlaunch import leaks
 from rlaunch.codes import Code, rule
 from rlaunch.hooks import hookimpl
 from rlaunch.model import Finding, Plan, Run
-from rlaunch.skyrl import overrides
-
-_STORE = re.compile("aws_|r2_|fsspec_s3", re.IGNORECASE)
-"""What an argument has to hold before it is worth reading: most plans have none."""
 
 
 @rule("core.secret-in-plan")
@@ -57,18 +53,6 @@ def environment_again(run: Run, plan: Plan) -> Iterable[Finding]:
         for finding in environment.judge(name, value, f"env.{name}"):
             if finding.code != "env.reserved":  # what the plugin itself plans
                 yield finding
-
-
-def credentials_again(run: Run, plan: Plan) -> Iterable[Finding]:
-    """Search the recipe, the overrides and the trainer's arguments of a plan, whoever wrote them."""
-    yield from leaks.of_recipe(run.recipe)
-    for word in dict.fromkeys((*run.overrides, *plan.command.argv)):
-        if _STORE.search(word) or word in run.overrides:
-            try:
-                override = overrides.parse(word)
-            except ValueError:  # another program's argument
-                continue
-            yield from leaks.of_override(override)
 
 
 @rule("core.no-data", waivable=True)
@@ -121,6 +105,7 @@ RULES = (secrets_are_names, secrets_spare_the_cluster, data_is_given, reference_
 def rlaunch_check(run: Run, plan: Plan) -> Iterable[Finding]:
     """Ask every rule."""
     yield from environment_again(run, plan)
+    yield from leaks.of_plan(run, plan)
     for check in RULES:
         yield from check(run, plan)
 

@@ -19,6 +19,8 @@ LIMIT = 96 * 1024
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DOLLAR = re.compile(r"\$(?:[A-Za-z_{(])")
 _SECRET = re.compile(r"(?:_|\b)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_ID)?\Z")
+_KEYED = re.compile("key|secret|token", re.IGNORECASE)
+_STORE_KEYS = re.compile(r"FSSPEC_S3_\w*(?:KEY|SECRET|TOKEN|PASSWORD)")
 _TLS_OFF = {
     "PYTHONHTTPSVERIFY": "0",
     "NODE_TLS_REJECT_UNAUTHORIZED": "0",
@@ -39,13 +41,14 @@ class Environment(NamedTuple):
 
 
 def refused(name: str) -> bool:
-    """Tell whether a name belongs to the cluster's own credentials: `AWS_*` and `R2_*`."""
-    return name.upper().startswith(("AWS_", "R2_"))
+    """Tell whether a name belongs to the cluster's own credentials: `AWS_*`, `R2_*`, `FSSPEC_S3_KEY`, …"""
+    upper = name.upper()
+    return upper.startswith(("AWS_", "R2_")) or _STORE_KEYS.match(upper) is not None
 
 
 def holds_keys(name: str, value: str) -> bool:
     """Tell whether `FSSPEC_S3` carries credentials in its JSON."""
-    return name == "FSSPEC_S3" and re.search(r"key|secret|token", value, re.IGNORECASE) is not None
+    return name.upper() == "FSSPEC_S3" and _KEYED.search(value) is not None
 
 
 def looks_secret(name: str) -> bool:
@@ -128,11 +131,9 @@ def _layer(draft: _Draft, values: Mapping[str, Any], source: str, place: Any) ->
             value = coerce(raw)
         except TypeError as error:
             draft.say(
-                "env.not-scalar",
-                f"`{name}` is a {error}, and an environment variable is one string",
-                place(name),
-                "write the value as one quoted string",
-            )
+                "env.not-scalar", f"`{name}` is a {error}, and an environment variable is one string",
+                place(name), "write the value as one quoted string",
+            )  # fmt: skip
             continue
         if value is None:
             draft.drop(str(name), source, "null means not set")
@@ -153,11 +154,9 @@ def _sections(recipe: Recipe, draft: _Draft) -> Iterator[tuple[str, Mapping[Any,
             yield key, part
         elif part is not None:
             draft.say(
-                "env.not-mapping",
-                f"`{key}` is not a mapping of names to values",
-                recipe.at(key),
-                f"write `{key}:` with one `NAME: value` a line",
-            )
+                "env.not-mapping", f"`{key}` is not a mapping of names to values",
+                recipe.at(key), f"write `{key}:` with one `NAME: value` a line",
+            )  # fmt: skip
 
 
 def _fold(recipe: Recipe, draft: _Draft) -> dict[str, Any]:
@@ -228,11 +227,9 @@ def _apply_rules(
                 draft.drop(name, source, reason)
             case "refuse":
                 draft.say(
-                    "env.refused-here",
-                    f"`{name}` is refused on `{cluster}`: {reason}",
-                    _place(recipe, name),
-                    "take it out of the recipe",
-                )
+                    "env.refused-here", f"`{name}` is refused on `{cluster}`: {reason}",
+                    _place(recipe, name), "take it out of the recipe",
+                )  # fmt: skip
             case "keep":
                 draft.put(name, draft.values[name], source, f"kept: {reason}")
     for name, rule in rules.items():
@@ -264,11 +261,7 @@ def judge(name: str, value: str, place: str) -> Iterable[Finding]:
             "use letters, digits and `_`, not beginning with a digit",
         )  # fmt: skip
     if refused(name) or holds_keys(name, value):
-        yield Finding(
-            "error", "env.refused",
-            f"`{name}` would replace the storage credentials that the cluster gives the job", place,
-            f"take `{name}` out; no flag allows it",
-        )  # fmt: skip
+        yield refusal(name, place)
     elif name.startswith(RESERVED):
         yield Finding(
             "error", "env.reserved", f"`{name}` is set by rlaunch itself", place, "take it out"
@@ -279,10 +272,7 @@ def judge(name: str, value: str, place: str) -> Iterable[Finding]:
             "give the proxy's certificate instead (`SSL_CERT_FILE`)",
         )  # fmt: skip
     elif looks_secret(name) and value:
-        yield Finding(
-            "error", "env.secret-literal", f"`{name}` is a secret, and its value stands in plain text",
-            place, f"put `{name}` into the secrets file and name it in the profile's `secrets`",
-        )  # fmt: skip
+        yield literal(name, place)
     if "\0" in value:
         yield Finding("error", "env.nul", f"`{name}` has a NUL byte", place, "take it out")
     elif _DOLLAR.search(value):
@@ -290,3 +280,20 @@ def judge(name: str, value: str, place: str) -> Iterable[Finding]:
             "error", "env.dollar", f"`{name}` has `$`, and nothing expands it: it arrives literally",
             place, "write the value out, or `--allow env.dollar` to send it as it stands",
         )  # fmt: skip
+
+
+def refusal(name: str, place: str) -> Finding:
+    """Return the finding of a name that belongs to the cluster's credentials."""
+    return Finding(
+        "error", "env.refused",
+        f"`{name}` would replace the storage credentials that the cluster gives the job", place,
+        f"take `{name}` out; no flag allows it",
+    )  # fmt: skip
+
+
+def literal(name: str, place: str) -> Finding:
+    """Return the finding of a secret that was written down; it never shows the value."""
+    return Finding(
+        "error", "env.secret-literal", f"`{name}` is a secret, and its value stands in plain text",
+        place, f"put `{name}` into the secrets file and name it in the profile's `secrets`",
+    )  # fmt: skip

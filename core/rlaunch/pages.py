@@ -41,7 +41,9 @@ CODES = (
         "`AWS_*` and `R2_*` are never sent to a job, from any source.\n\n"
         "The cluster injects credentials for its own store; a forwarded key replaced them, "
         "and the rendezvous went to another cloud's store without an error. `FSSPEC_S3` with "
-        "keys is the same. What is merely present in your shell is not forwarded either.",
+        "keys, and `FSSPEC_S3_KEY` and its like, are the same. It holds at any depth of a recipe or "
+        "an override, in mappings and lists, since such a block reaches processes too. What is merely "
+        "present in your shell is not forwarded either.",
     ),
     Code(
         "env.reserved",
@@ -56,7 +58,7 @@ CODES = (
     ),
     Code(
         "env.secret-literal",
-        "A secret's value stands in a recipe or on a command line.\n\n"
+        "A secret's value stands in a recipe or on a command line, at any depth.\n\n"
         "Plans, logs and the run record can be pasted into a ticket only while secrets are "
         "names.",
     ),

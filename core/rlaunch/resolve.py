@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rlaunch import env as environment
-from rlaunch import identity
+from rlaunch import identity, leaks
 from rlaunch.draft import LABEL, NAME_LIMIT, PATHS, Draft, fill_paths, label, strings
 from rlaunch.layers import Layered
 from rlaunch.model import Context, Finding, Recipe, Request, Run
@@ -34,6 +34,7 @@ def resolve(recipe: Recipe, request: Request, layered: Layered, context: Context
     """Decide everything. Never raises for what a user wrote: faults are findings."""
     work = Draft(recipe, request, layered, context)
     work.findings.extend(ledger.check_keys(recipe))
+    work.findings.extend(leaks.of_recipe(recipe))
     body = _override(work)
     model = _model(work, body)
     data = _dataset(work, "train_data", request.train_data, body)
@@ -82,11 +83,7 @@ def _override(work: Draft) -> Mapping[str, Any]:
                 "write `a.b.c=value` or `++a.b.c=value`",
             )
             continue
-        last = parsed[-1].key.rpartition(".")[2]
-        if environment.refused(last):
-            work.findings.extend(environment.judge(last, "", f"--skyrl_override {parsed[-1].key}"))
-        elif environment.looks_secret(last) and parsed[-1].value not in (None, ""):
-            work.findings.extend(environment.judge(last, "-", f"--skyrl_override {parsed[-1].key}"))
+        work.findings.extend(leaks.of_override(parsed[-1]))
     body: Mapping[str, Any] = overrides.apply(work.recipe.body, tuple(parsed))
     return body
 

@@ -67,6 +67,14 @@ def test_a_plan_file_cannot_smuggle_credentials():
     """The environment of a plan is judged again, wherever the plan came from."""
     assert codes(make_plan(env={"AWS_ACCESS_KEY_ID": "x"})) == ["env.refused"]
     assert codes(make_plan(secrets=("R2_TOKEN",))) == ["core.secret-refused"]
+    asked = ("FSSPEC_S3_KEY", "FSSPEC_S3_SECRET", "FSSPEC_S3", "HF_TOKEN")
+    assert codes(make_plan(secrets=asked)) == ["core.secret-refused"] * 3
+    plan = make_plan()
+    argv = (*plan.command.argv, "+trainer.env={AWS_PROFILE:x}")
+    assert codes(plan._replace(command=plan.command._replace(argv=argv))) == ["env.refused"]
+    recipe = plan.run.recipe._replace(body={"trainer": {"env": [{"HF_TOKEN": "hf_x"}]}})
+    assert codes(make_plan(run=make_run(recipe=recipe))) == ["env.secret-literal"]
+    assert codes(make_plan(run=make_run(overrides=("++a={R2_X:1}",)))) == ["env.refused"]
 
 
 def test_what_a_plugin_plans_under_reserved_names_passes():
@@ -90,6 +98,21 @@ def test_a_finding_has_level_code_place_and_hint():
     text = render.finding(Finding("error", "a.b", "it is wrong", "f:1:2: k", "type this"))
     assert text == "error[a.b]: it is wrong\n  at f:1:2: k\n  hint: type this"
     assert render.finding(Finding("note", "a.b", "so")) == "note[a.b]: so"
+
+
+def test_the_text_shows_what_an_override_replaced():
+    """Each override with the value before it, that of the recipe or of an earlier override."""
+    texts = ("trainer.epochs=7", "trainer={epochs:8}", "++x.y='a b'")
+    plan = make_plan(run=make_run(overrides=texts))
+    argv = ("/py", "-m", "x", "trainer.epochs=1", "trainer.seed=2", *texts)
+    shown = render.plan(plan._replace(command=plan.command._replace(argv=argv)))
+    section = shown.partition("overrides, with what each replaces:\n")[2].partition("\n\n")[0]
+    assert section.split("\n") == [
+        "  trainer.epochs=7  [was 1]",
+        "  'trainer={epochs:8}'  [was trainer.epochs=7]",
+        """  '++x.y='"'"'a b'"'"''  [nothing was sent for it]""",
+    ]
+    assert "overrides" not in render.plan(make_plan())
 
 
 def test_the_text_shows_all_that_is_sent():

@@ -125,6 +125,8 @@ def test_what_was_typed_only_a_refusal_changes():
         ("aws_region", "x", "env.refused"),
         ("R2_TOKEN", "x", "env.refused"),
         ("FSSPEC_S3", '{"key": "a"}', "env.refused"),
+        ("FSSPEC_S3_KEY", "a", "env.refused"),
+        ("FSSPEC_S3_CLIENT_SECRET", "a", "env.refused"),
         ("RLAUNCH_RUN_ID", "x", "env.reserved"),
         ("RAY_ADDRESS", "x", "env.reserved"),
         ("PYTHONHTTPSVERIFY", "0", "env.tls-off"),
@@ -146,6 +148,7 @@ def test_refusals(name: str, value: str, code: str):
     ("name", "value"),
     [
         ("FSSPEC_S3", '{"endpoint_url": "http://x"}'),
+        ("FSSPEC_S3_ENDPOINT_URL", "http://x"),
         ("PRICE", "5$"),
         ("PYTHONHTTPSVERIFY", "1"),
         ("TOKENIZERS_PARALLELISM", "false"),

@@ -159,6 +159,10 @@ def test_a_credential_that_was_written_down_is_in_no_plan():
         (RECIPE + "extra_env: {AWS_SECRET_ACCESS_KEY: canary}\n", ()),
         (RECIPE + "extra_env: {WANDB_API_KEY: canary}\n", ()),
         (RECIPE, ("++extra_env.WANDB_API_KEY=canary",)),
+        (RECIPE + "rollout: {e: {AWS_SECRET_ACCESS_KEY: canary}}\n", ()),
+        (RECIPE + "rollout: {e: [{WANDB_API_KEY: canary}]}\n", ()),
+        (RECIPE, ("++ray_init={runtime_env:{env_vars:{WANDB_API_KEY:canary}}}",)),
+        (RECIPE, ("++generator.foo=[{R2_KEY:canary}]",)),
     ):
         done = settle(text, overrides=overrides, settings={"nodes": 1})
         assert done.run is None
