@@ -105,11 +105,21 @@ class Keyring:
         return frozenset(name for name, value in both.items() if value)
 
     def collect(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the values of those names that are at hand. Never `AWS_*` or `R2_*`."""
+        """Return the values of those names that are at hand. Never `AWS_*` or `R2_*`.
+
+        Raises RlaunchError `core.not-text` for a value that no document can carry.
+        """
+        from rlaunch import given
         from rlaunch.env import refused
+        from rlaunch.texts import trouble
 
         both = {**self._shell, **self._file}
-        return {n: both[n] for n in names if both.get(n) and not refused(n)}
+        values = {n: both[n] for n in names if both.get(n) and not refused(n)}
+        if bad := [
+            given.fault(n, why, n) for n, value in values.items() if (why := trouble(value))
+        ]:
+            raise RlaunchError(*bad)
+        return values
 
 
 CODES = (

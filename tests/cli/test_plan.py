@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from rlaunch.smoke import settings
+
 Rl = Callable[..., Any]
 Launch = tuple[str, ...]
 
@@ -126,3 +128,30 @@ def test_a_link_and_a_pipe_are_written_through(
     said = rl("plan", *launch, "-o", str(tmp_path))
     assert said.code == 3
     assert "error[core.output]" in said.err
+
+
+def test_the_toy_trainer_reads_what_a_plan_sends(rl: Rl, tmp_path: Path):
+    """A value too long for an argument, and a key with a space, reach the trainer by the plan's file."""
+    long = "x" * 200_000
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(
+        "entrypoint: rlaunch.smoke\ndata: {train_data: [d]}\n"
+        f"trainer: {{run_name: {long}, 'a key': 3, policy: {{model: {{path: toy/grpo}}}}}}\n"
+    )
+    words = (
+        "--cluster",
+        "local",
+        "--rl_config",
+        str(recipe),
+        "--set",
+        f"run_dir={tmp_path}/run",
+    )
+    plan = rl(*words, "--offline", "--dry-run", "--json").document
+    (file,) = [f for f in plan["files"] if f["path"].endswith("values.yaml")]
+    place = Path(plan["run"]["paths"]["run_dir"], file["path"])
+    place.parent.mkdir(parents=True)
+    place.write_text(file["content"], encoding="utf-8")
+    arguments = plan["command"]["argv"][2:]
+    assert "+rlaunch=values" in arguments
+    assert all(len(argument) < 1000 for argument in arguments)
+    assert settings.read(arguments).run_name == long

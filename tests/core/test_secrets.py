@@ -83,3 +83,13 @@ def test_default_file(tmp_path: Path):
     usual.write_text("A=1\n", encoding="utf-8")
     assert secrets.default_file(config) == str(usual)
     assert secrets.default_file({**config, "RLAUNCH_SECRETS_ENV": "/x"}) == "/x"
+
+
+def test_a_secret_that_is_no_text_is_named_and_not_sent():
+    """Bytes of the shell that are not UTF-8 are refused by the variable's name, never shown."""
+    ring = secrets.Keyring("", {"HF_TOKEN": "hush\udcff", "OTHER": "\udcff"})
+    with pytest.raises(RlaunchError) as caught:
+        ring.collect(["HF_TOKEN"])
+    (found,) = caught.value.findings
+    assert (found.code, found.place) == ("core.not-text", "HF_TOKEN")
+    assert "hush" not in str(found)
