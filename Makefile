@@ -2,6 +2,7 @@
 # make test       set up, and test: unit, golden, property, conformance, one real gang (≤ 15 minutes)
 # make test-e2e   the other real services and faults (≤ 40 minutes)
 # make check      all that CI asks: lint, types, imports, docs, tests
+# make iris-client  set up, and install the newest Iris client: controllers refuse one that is 14 days behind them
 # make fix · golden · docs · reference · bench · pins · clean
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -16,7 +17,7 @@ SOURCES := $(addprefix -e ./,$(PLUGINS))
 RECIPES := docs/recipes
 SMOKE := --cluster local --rl_config $(RECIPES)/smoke.yaml --model_path toy/grpo --train_data '["builtin/sums"]' --num-nodes 2
 
-.PHONY: help setup setup-test setup-check smoke test test-e2e check lint fix golden docs reference bench pins clean
+.PHONY: help setup setup-test setup-check iris-client smoke test test-e2e check lint fix golden docs reference bench pins clean
 help:
 	@sed -n 's/^# make /make /p' Makefile
 
@@ -41,6 +42,12 @@ FILES := pyproject.toml $(addsuffix /pyproject.toml,$(PLUGINS))
 setup: .venv/.has-run
 setup-test: .venv/.has-test
 setup-check: .venv/.has-check
+
+# From this checkout, since the plugin is in no registry; `-P` takes the newest of what the plugin's extra names.
+iris-client: setup
+	@python=$$(tools/find-python) && uv=$$(tools/find-uv "$$python") && \
+	"$$uv" pip install --quiet --python $(PY) --compile-bytecode -P marin-iris -P marin-finelog -P marin-rigging \
+		-e . -e './plugins/iris[client]'
 
 smoke: setup
 	.venv/bin/rlaunch $(SMOKE)

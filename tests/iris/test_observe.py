@@ -114,3 +114,33 @@ def test_late_looks_are_left(make: Maker, monkeypatch: pytest.MonkeyPatch) -> No
     seen = observe.look(make.run(), Shell(), "now")
     assert time.monotonic() - began < 1.5
     assert seen.facts["unseen"] == {"nodes": "no answer in 0.3 s"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, "there is no such file"), ("a: [", "expected"), ("- a", "it is no YAML mapping"),
+        ("", "it is no YAML mapping"), ("a: 2026-13-45", "month must be"),
+    ],
+)  # fmt: skip
+def test_a_cluster_file_that_no_client_takes(
+    make: Maker, tmp_path: Path, text: str | None, reason: str
+) -> None:
+    """A dry run says already that Iris's own file is missing or no YAML mapping."""
+    file = tmp_path / "iris.yaml"
+    if text is not None:
+        file.write_text(text)
+    run = make.run(kubeconfig="", cluster_config=str(file))
+    seen = observe.look(run._replace(workspace=Workspace(str(tmp_path / "none"))), Shell(), "now")
+    found = make.check(run, observed=seen)["iris.config-invalid"]
+    assert (found.level, found.place) == ("error", str(file))
+    assert reason in found.message
+
+
+def test_a_cluster_file_that_is_one(make: Maker, tmp_path: Path) -> None:
+    """A YAML mapping passes: its schema is the installed client's."""
+    file = tmp_path / "iris.yaml"
+    file.write_text("name: x\n")
+    run = make.run(kubeconfig="", cluster_config=str(file))
+    assert observe.cluster_config(run) == {}
+    assert observe.cluster_config(make.run(cluster_config="~nobody-here/x"))["findings"]

@@ -248,6 +248,34 @@ def test_pods_of_a_job(api: Api, make: Maker) -> None:
     assert opened.count_pods("/ada/rl-2", "iris") == 0
 
 
+def test_which_kubeconfig(
+    make: Maker, api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A named file wins over `KUBECONFIG`, that over the usual place; each must be the profile's cluster."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    plan = make.plan(make.run(kube_context="marin"))
+    assert plan.run.profile["kubeconfig"] == "auto"
+    usual = check(plan)["iris.kubeconfig"]
+    assert "`~/.kube/coreweave-iris` cannot be used" in usual.message
+    assert "`KUBECONFIG` is not set" in usual.message
+    assert "`export KUBECONFIG=FILE`" in usual.hint
+    monkeypatch.setenv("KUBECONFIG", "")
+    assert check(plan)["iris.kubeconfig"] == usual
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/gone:{api.kubeconfig}")
+    assert check(plan) == {}
+    api.nodes = [node("a")]
+    assert f"(`KUBECONFIG`: `{tmp_path}/gone:" in check(plan)["iris.wrong-cluster"].message
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/gone")
+    assert f"`{tmp_path}/gone` cannot be used" in check(plan)["iris.kubeconfig"].message
+    assert "(`KUBECONFIG`)" in check(plan)["iris.kubeconfig"].message
+    assert "iris.wrong-cluster" in check(plan_with(make, api))
+    (tmp_path / "home/.kube").mkdir(parents=True)
+    (tmp_path / "home/.kube/coreweave-iris").write_bytes(api.kubeconfig.read_bytes())
+    monkeypatch.delenv("KUBECONFIG")
+    assert "the usual place" in check(plan)["iris.wrong-cluster"].message
+
+
 def test_no_kubeconfig_is_no_look() -> None:
     """A profile without a kubeconfig is not looked at; one with a missing file is an error."""
     assert kube.open_kube({"kubeconfig": "", "kube_context": ""}) is None

@@ -29,7 +29,7 @@ def rlaunch_cluster() -> type[Cluster]:
 
 @hookimpl
 def rlaunch_check(run: Run, plan: Plan) -> Iterable[Finding]:
-    """Ask the rules of this cluster, and repeat what was found while the workspace was packed."""
+    """Ask the rules of this cluster, and repeat what was found while looking."""
     for check in RULES:
         yield from check(run, plan)
-    yield from rules.workspace_may_travel(run, plan)
+    yield from rules.what_was_seen(run, plan)

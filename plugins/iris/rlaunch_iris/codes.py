@@ -22,7 +22,9 @@ CODES = (
     ),
     Code(
         "iris.kubeconfig",
-        "The kubeconfig of the profile cannot be used.\n\n"
+        "The kubeconfig cannot be used.\n\n"
+        "It is the file of the setting `kubeconfig`; where that is `auto`, `$KUBECONFIG`, and without it "
+        "`~/.kube/coreweave-iris`. Its context is the profile's `kube_context`. "
         "The controller of a CoreWeave cluster is reached through it, and nodes are listed "
         "with it.",
     ),

@@ -13,6 +13,7 @@ from typing import Any
 
 from rlaunch.errors import ClusterError
 from rlaunch_iris import adapter, troubles
+from rlaunch_iris.configuration import read_config
 
 HEALTH_S = 5.0
 
@@ -62,9 +63,7 @@ def _find(
 ) -> tuple[str, Any]:
     """Return URL and credentials through Iris's configuration, opening the tunnel that it needs."""
     given = str(profile["cluster_config"] or "")
-    path = str(Path(given).expanduser()) if given else ""
-    if path and not Path(path).is_file():
-        raise troubles.bad_config(given, "there is no such file")
+    path = read_config(given) if given else ""
     try:
         if iris.generation == "B":
             return _find_b(path, name, stack)

@@ -1,11 +1,13 @@
 """Read-only looks at the Kubernetes cluster behind Iris, through the `kubernetes` client.
 
-The kubeconfig is the profile's own, with its context named: the operator's current context is not touched.
+The kubeconfig is the profile's, or `KUBECONFIG`; the context is always the profile's, so the
+operator's current one is neither used nor touched.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,9 @@ from typing import Any
 from rlaunch.errors import ClusterError
 from rlaunch_iris import troubles
 
+AUTO = "auto"
+USUAL = "~/.kube/coreweave-iris"
+"""Where the Iris client's own configurations look, unless `KUBECONFIG` is exported."""
 TIMEOUT_S = 4.0
 PAGE = 500
 
@@ -20,8 +25,10 @@ PAGE = 500
 class Kube:
     """A connection that lists; every request is bounded and there is no other kind."""
 
-    def __init__(self, api: Any) -> None:
+    def __init__(self, api: Any, source: str = "") -> None:
         self._api = api
+        self.source = source
+        """Which kubeconfig led here."""
 
     @property
     def host(self) -> str:
@@ -103,14 +110,16 @@ class Kube:
 def open_kube(profile: Mapping[str, Any]) -> Kube | None:
     """Open the profile's Kubernetes cluster; None where the profile has none.
 
-    Raises ClusterError `iris.kubeconfig` for a file that is missing, broken or lacks the profile's context.
+    A file that the profile or a flag names comes first, then `KUBECONFIG`, then the usual place. Raises
+    ClusterError `iris.kubeconfig` for a file that is missing, broken or lacks the profile's context.
     """
-    path = str(profile["kubeconfig"] or "")
+    path, source = place_of(profile, os.environ)
     if not path:
         return None
-    file = Path(path).expanduser()
-    if not file.is_file():
-        raise troubles.kubeconfig(path, "there is no such file")
+    files = [os.path.expanduser(part) for part in path.split(os.pathsep)]  # noqa: PTH111  # `~nobody` stays
+    there = [file for file in files if Path(file).is_file()]
+    if not there:
+        raise troubles.kubeconfig(path, f"there is no such file ({source})")
     try:
         from kubernetes import config
     except Exception as error:  # noqa: BLE001  # a broken installation fails in many ways
@@ -119,11 +128,24 @@ def open_kube(profile: Mapping[str, Any]) -> Kube | None:
         ) from None
     try:
         api = config.new_client_from_config(
-            config_file=str(file), context=profile["kube_context"] or None, persist_config=False
+            config_file=os.pathsep.join(there),
+            context=profile["kube_context"] or None,
+            persist_config=False,
         )
         api.configuration.retries = False
     except ClusterError:
         raise
     except Exception as error:  # noqa: BLE001  # config's, yaml's and plug-ins' own
-        raise troubles.kubeconfig(path, troubles.one_line(str(error))[:200]) from None
-    return Kube(api)
+        said = f"{troubles.one_line(str(error))[:200]} ({source})"
+        raise troubles.kubeconfig(path, said) from None
+    return Kube(api, f"{source}: `{path}`")
+
+
+def place_of(profile: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return where the kubeconfig is, and by whose word. Several files are joined as in `KUBECONFIG`."""
+    named = str(profile["kubeconfig"] or "")
+    if named != AUTO:
+        return named, "the setting `kubeconfig`"
+    if any(environ.get("KUBECONFIG", "").split(os.pathsep)):
+        return environ["KUBECONFIG"], "`KUBECONFIG`"
+    return USUAL, "the usual place; `KUBECONFIG` is not set"

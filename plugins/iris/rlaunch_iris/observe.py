@@ -27,6 +27,7 @@ def look(run: Run, shell: Shell, now: str) -> Observed:
         "workspace": lambda: workspace(run, shell),
         "skyrl": lambda: checkout.compare(run.profile, run.task_image, shell),
         "nodes": lambda: nodes(run),
+        "cluster_config": lambda: cluster_config(run),
     }
     seen: dict[str, Mapping[str, Any]] = {}
     unseen: dict[str, str] = {}
@@ -85,9 +86,24 @@ def workspace(run: Run, shell: Shell) -> dict[str, Any]:
     }
 
 
-def workspace_findings(facts: Mapping[str, Any]) -> tuple[Finding, ...]:
+def cluster_config(run: Run) -> dict[str, Any]:
+    """Look whether Iris's own file is there and is YAML, where one is named; the client judges the rest."""
+    given = str(run.profile["cluster_config"] or "")
+    if not given:
+        return {}
+    from rlaunch_iris.configuration import read_config
+
+    try:
+        read_config(given)
+    except ClusterError as error:
+        return {"findings": [list(f) for f in error.findings]}
+    return {}
+
+
+def seen_findings(facts: Mapping[str, Any]) -> tuple[Finding, ...]:
     """Read the findings back out of what was observed."""
-    return tuple(Finding(*f) for f in (facts.get("workspace") or {}).get("findings", ()))
+    looks = (facts.get(name) or {} for name in ("workspace", "cluster_config"))
+    return tuple(Finding(*f) for look in looks for f in look.get("findings", ()))
 
 
 def nodes(run: Run) -> dict[str, Any]:

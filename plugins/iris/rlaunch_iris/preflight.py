@@ -12,7 +12,7 @@ from typing import Any
 from rlaunch.cluster import PreflightQuery
 from rlaunch.errors import ClusterError
 from rlaunch.model import Finding, Plan
-from rlaunch_iris import headroom, kube, storage
+from rlaunch_iris import headroom, kube, storage, troubles
 from rlaunch_iris.adapter import Controller
 from rlaunch_iris.image_rules import error, warning
 
@@ -85,7 +85,7 @@ def controller(plan: Plan, connect: Callable[[], Controller], today: str) -> Ite
             yield warning(
                 "iris.client-aging",
                 f"the Iris client {health.client_version} is {days} days old; a controller built in the last "
-                f"{days - FRESH_DAYS} days refuses it", "", "`pip install --upgrade 'rlaunch-iris[client]'`",
+                f"{days - FRESH_DAYS} days refuses it", "", f"{troubles.INSTALL} brings the newest",
             )  # fmt: skip
     job_id = str(plan.native["job"])
     if opened.job(job_id) is not None:
@@ -122,8 +122,8 @@ def kubernetes(plan: Plan) -> Iterator[Finding]:
         yield error(
             "iris.wrong-cluster",
             f"`{api.host}` has no node with `{profile['node_selector']}`: it is another cluster than "
-            f"`{profile['name']}`", str(profile["kubeconfig"]),
-            "`--set kubeconfig=FILE` or `--set kube_context=NAME`",
+            f"`{profile['name']}` ({api.source})", "kubeconfig",
+            "`export KUBECONFIG=FILE`, `--set kubeconfig=FILE` or `--set kube_context=NAME`",
         )  # fmt: skip
         return
     queue = profile["local_queue"]

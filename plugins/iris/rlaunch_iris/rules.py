@@ -10,7 +10,7 @@ from rlaunch.model import Finding, Plan, Run
 from rlaunch.settings import size_in_bytes
 from rlaunch_iris import image_rules, planning, sizing
 from rlaunch_iris.image_rules import error, in_pods, warning
-from rlaunch_iris.observe import workspace_findings
+from rlaunch_iris.observe import seen_findings
 
 
 @rule("iris.skyrl-nowhere")
@@ -153,9 +153,9 @@ def everything_was_seen(run: Run, plan: Plan) -> Iterable[Finding]:
         )  # fmt: skip
 
 
-def workspace_may_travel(run: Run, plan: Plan) -> Iterator[Finding]:
-    """Repeat what was found while the workspace was packed."""
-    yield from workspace_findings(plan.observed.facts)
+def what_was_seen(run: Run, plan: Plan) -> Iterator[Finding]:
+    """Repeat what was found while the workspace was packed and Iris's own file was looked at."""
+    yield from seen_findings(plan.observed.facts)
 
 
 @rule("iris.plan-differs")

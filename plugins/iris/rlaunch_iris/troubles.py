@@ -6,7 +6,8 @@ import re
 
 from rlaunch.errors import ClusterError, UnclearSubmitError
 
-INSTALL = "`pip install 'rlaunch-iris[client]'` into the environment of rlaunch"
+INSTALL = "`make iris-client` in the checkout of rlaunch"
+"""Installs the newest client that fits; what has no name in a registry cannot be installed by name."""
 
 
 def client_missing(error: ModuleNotFoundError) -> ClusterError:
@@ -59,7 +60,7 @@ def no_connection(cluster: str, reason: str) -> ClusterError:
 def bad_config(path: str, reason: str) -> ClusterError:
     """A cluster file that this client does not take."""
     return ClusterError.of(
-        "iris.config-invalid", f"the cluster file `{path}` does not fit the installed client: {reason}",
+        "iris.config-invalid", f"the cluster file `{path}` cannot be used: {reason}",
         place=path, hint="leave `--cluster-config` out: the client brings the file that fits it",
     )  # fmt: skip
 
@@ -102,7 +103,7 @@ def explain(code: str, text: str) -> ClusterError:
     if "client is too old" in said:
         return ClusterError.of(
             "iris.client-old", f"the Iris client is too old for this controller: {said}",
-            hint="`pip install --upgrade 'rlaunch-iris[client]'`; a client lasts 14 days",
+            hint=f"{INSTALL} brings the newest; a client lasts 14 days",
         )  # fmt: skip
     if "object-storage credentials" in said:
         return ClusterError.of(
@@ -158,7 +159,7 @@ def kubeconfig(path: str, reason: str) -> ClusterError:
     """A kubeconfig that leads nowhere."""
     return ClusterError.of(
         "iris.kubeconfig", f"the kubeconfig `{path}` cannot be used: {reason}", place=path,
-        hint="get one from the CoreWeave console (Tokens), or `--set kubeconfig=FILE`",
+        hint="download one (CoreWeave console, Tokens); `export KUBECONFIG=FILE`, or `--set kubeconfig=FILE`",
     )  # fmt: skip
 
 
