@@ -4,6 +4,7 @@
     python tools/reference.py --check    say what is not current, and exit 1 then
 
 Also keeps the dry run in README.md: the text between its markers is cut out of the golden plan.
+Over 300 lines: it is one function for each page, and what they share.
 """
 
 from __future__ import annotations
@@ -81,6 +82,31 @@ def codes() -> str:
             parts.append(f"\n## {owner}\n")
         waivable = ", waivable" if code.waivable else ""
         parts.append(f"\n### `{name}`\n\n*{code.level}{waivable}*\n\n{code.page.rstrip()}\n")
+    return "".join(parts)
+
+
+def reasons() -> str:
+    """Return the page of all reasons that a state is given."""
+    from rlaunch import endings, scheduling
+
+    groups = {
+        "What the node agent ends an attempt for": endings.AGENT,
+        "Somebody ended it, or it never began": scheduling.ASKED,
+        "A limit was met": scheduling.LIMITS,
+        "What it ran on was lost": scheduling.MACHINES,
+        "It ended before, or beside, its agents": scheduling.SCRIPT,
+        "It waits, or is on its way": scheduling.WAITS,
+        "How far the agents are": endings.PHASES,
+    }
+    parts = [
+        "# Reasons\n\nThey stand in brackets behind a state: `FAILED (head-lost)`. `rlaunch explain REASON` "
+        "prints the same page, also for a reason with what a cluster said after it (`kueue: …`). A reason "
+        "that is a sentence is its own explanation. What a cluster knows beside the reason stands at the "
+        "end of the line, and `rlaunch diagnose RUN` shows the lines behind it.\n"
+    ]
+    for title, group in groups.items():
+        parts.append(f"\n## {title}\n")
+        parts += [f"\n### `{name}`\n\n{page.rstrip()}\n" for name, page in group.items()]
     return "".join(parts)
 
 
@@ -270,6 +296,7 @@ def pages() -> dict[Path, str]:
     made = {
         "commands.md": commands,
         "codes.md": codes,
+        "reasons.md": reasons,
         "settings.md": settings,
         "hooks.md": hooks_page,
         "cluster.md": cluster_page,

@@ -291,11 +291,3 @@ def test_a_record_that_cannot_be_read_is_not_an_empty_one(rl: Rl, scripted: Any,
     said = rl("status", "scripted:7")
     assert (said.code, "RUNNING" in said.out) == (4, True)
     assert "warning[core.run-record-unusable]" in said.err
-
-
-@pytest.mark.parametrize("command", ["status", "watch", "logs", "diagnose", "stop"])
-def test_an_unknown_cluster_of_a_job_is_told_at_the_argument(rl: Rl, command: str):
-    """Those commands have no `--cluster`: the name stands in JOB."""
-    said = rl(command, "zzz:/x")
-    assert said.code == 3
-    assert "error[core.cluster-unknown]: no cluster `zzz` is installed\n  at JOB\n" in said.err

@@ -167,3 +167,11 @@ def test_a_command_after_launch_flags_is_wrong_usage(rl: Rl):
 def test_abbreviated_flags_are_not_taken(rl: Rl):
     """`--num` is not `--num-nodes`: a flag that is added later must not change what is typed today."""
     assert rl("--rl-config", "x", "--num", "2").code == 64
+
+
+@pytest.mark.parametrize("command", ["status", "watch", "logs", "diagnose", "stop"])
+def test_an_unknown_cluster_of_a_job_is_told_at_the_argument(rl: Rl, command: str):
+    """Those commands have no `--cluster`: the name stands in JOB."""
+    said = rl(command, "zzz:/x")
+    assert said.code == 3
+    assert "error[core.cluster-unknown]: no cluster `zzz` is installed\n  at JOB\n" in said.err

@@ -13,6 +13,7 @@ import pytest
 from rlaunch import explain, hooks
 from rlaunch.cli.table import COMMANDS
 from rlaunch.cluster import Cluster
+from rlaunch.endings import REASONS
 from rlaunch.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +66,12 @@ def test_codes_are_documented(tool: ModuleType) -> None:
     text = page("codes.md")
     known = explain.codes(tool.plugins())
     assert [name for name in known if f"### `{name}`" not in text] == []
+
+
+def test_reasons_are_documented() -> None:
+    """Each reason that a state is given has its page in the reference."""
+    text = page("reasons.md")
+    assert [name for name in REASONS if f"### `{name}`\n" not in text] == []
 
 
 def test_settings_are_documented() -> None:
