@@ -48,7 +48,12 @@ def texts_can_be_sent(run: Run, plan: Plan) -> Iterable[Finding]:
             if (why := trouble(word)) and not any(text in word for text in told):
                 key = word.partition("=")[0].lstrip("+~")
                 known = run.recipe.marks.get(key) is not None
+                told.append(word)
                 yield fault(key if known else f"{part}[{index}]", why, run.recipe.at(key))
+    told += (text for _, text, _ in troubles(dict(plan.env)))
+    for name, text, why in troubles({"user": run.user, "native": plan.native}):
+        if "\0" not in text and not any(known in text for known in told):
+            yield fault(name, why, "$USER" if name == "user" else name)
 
 
 def _bad(run: Run) -> Iterator[tuple[str, str, str, str]]:

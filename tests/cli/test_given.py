@@ -109,6 +109,14 @@ def test_a_plan_is_judged_by_its_words(rl: Rl, scripted: Any, launch: tuple[str,
     assert found[1].place.endswith(": trainer.epochs")
 
 
+def test_a_user_whose_name_is_no_text(
+    rl: Rl, scripted: Any, launch: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+):
+    """What the shell says of the user is judged too, since it goes into the plan."""
+    monkeypatch.setenv("USER", ODD)
+    assert told(rl(*launch, "--no-wait", "--json")) == [("core.not-text", "$USER")]
+
+
 @pytest.mark.parametrize("words", [["submit"], ["--rl_config"], ["check"]])
 def test_no_command_reads_what_never_ends(rl: Rl, scripted: Any, words: list[str]):
     """A plan or a recipe that is a device is refused before its first byte."""
