@@ -142,3 +142,5 @@ def test_a_broken_configuration_stops_launches_only(
         assert said.err.count("warning[core.config]") == 1
     said = rl(*launch, "--dry-run", "--json")
     assert (said.code, told(said)) == (3, [("core.config", str(file))])
+    if text != "cluster = 3\n":
+        assert "`rlaunch.toml` cannot be used" in rl("doctor").out
