@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from rlaunch.errors import ClusterError
+from rlaunch.errors import ClusterError, UnclearSubmitError
 from rlaunch.model import JobRef, State
 from rlaunch_local import places, proc, submit
+from rlaunch_local.clearing import find_supervisor
 from rlaunch_local.statefile import SUBMITTING, Snapshot
 from rlaunch_local.submit import _make
 
@@ -66,6 +67,23 @@ def test_a_supervisor_that_does_not_start(lab: Any, argv: list[str]) -> None:
     end = lab.status(JobRef("local", run.id))
     assert (end.state, end.reason) == (State.FAILED, "not-started")
     assert not Path(run.paths.run_dir, "secrets.json").exists()
+
+
+def test_a_supervisor_that_is_slow(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is there and silent may go on: nobody says that nothing was sent, and it keeps its files."""
+    monkeypatch.setattr(submit, "READY_S", 1.0)
+    run = lab.run(secrets=("HF_TOKEN",))
+    plan = lab.agents(run, [lab.STAY])
+    slow = [sys.executable, "-c", "import os, time; os.fork() and os._exit(0); time.sleep(60)"]
+    try:
+        with pytest.raises(UnclearSubmitError, match=r"local.submit-unknown"):
+            lab.submit(plan._replace(native={**plan.native, "supervisor": slow}), {"HF_TOKEN": "x"})
+        assert lab.status(JobRef("local", run.id)).state is State.PENDING
+        assert Path(run.paths.run_dir, "secrets.json").exists()
+    finally:
+        found = find_supervisor(Path(run.paths.run_dir))
+        assert found
+        os.kill(found.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("path", ["../out.txt", "/etc/out.txt", "a/../../out.txt"])

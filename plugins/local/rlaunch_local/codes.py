@@ -72,6 +72,11 @@ CODES: tuple[Code, ...] = (
         "leads out of it. Nothing was started.",
     ),
     Code(
+        "local.submit-unknown",
+        "The supervisor of a run was started and did not say in time that it lives.\n\n"
+        "It may go on all the same, so the run stays open in the record: `rlaunch status` asks for it.",
+    ),
+    Code(
         "local.no-supervisor",
         "The supervisor did not start.\n\nIts log has the reason. Nothing else was started, and the "
         "secrets file is gone.",

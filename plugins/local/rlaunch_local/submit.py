@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from rlaunch.cluster import Report
-from rlaunch.errors import ClusterError
+from rlaunch.errors import ClusterError, UnclearSubmitError
 from rlaunch.model import JobRef, Plan, State
 from rlaunch_local import places, proc, statefile
-from rlaunch_local.clearing import NOT_STARTED, clear_lost
+from rlaunch_local.clearing import NOT_STARTED, clear_lost, find_supervisor
 from rlaunch_local.inheritance import inherited
 from rlaunch_local.statefile import SUBMITTING, Snapshot
 from rlaunch_local.supervisor import LOG, PORT_BUSY, READY
@@ -31,7 +31,8 @@ def submit_plan(plan: Plan, secrets: Mapping[str, str], report: Report) -> JobRe
     """Start the run and return its reference once its supervisor lives.
 
     Raises ClusterError `local.run-exists`, `local.not-written`, `local.artifact-changed` or
-    `local.no-supervisor`; nothing runs then, and no secret stays on disk.
+    `local.no-supervisor`; nothing runs then, and no secret stays on disk. Raises UnclearSubmitError
+    `local.submit-unknown` for a supervisor that is there and has said nothing.
     """
     run, run_dir = plan.run, Path(plan.run.paths.run_dir)
     with suppress(OSError):
@@ -48,6 +49,8 @@ def submit_plan(plan: Plan, secrets: Mapping[str, str], report: Report) -> JobRe
             _write_files(plan, secrets, archives)
         report(f"starting the supervisor of {run.nodes} agents in {run_dir}")
         _start(plan, run_dir)
+    except UnclearSubmitError:
+        raise  # a supervisor that is only slow needs its files
     except ClusterError as error:
         _abandon(plan, run_dir, start, error)
         raise
@@ -180,6 +183,11 @@ def _start(plan: Plan, run_dir: Path) -> None:
         raise ClusterError.of(
             "local.port-busy", "another run took the planned ports in this very moment",
             place="ranks[].guard", hint="plan the run again: free ports are looked for then",
+        )  # fmt: skip
+    if said is None and find_supervisor(run_dir):
+        raise UnclearSubmitError.of(
+            "local.submit-unknown", f"the supervisor gave no answer in {READY_S:g} s, and is there",
+            place=str(run_dir / LOG), hint=f"`rlaunch status {plan.run.id}` asks again",
         )  # fmt: skip
     if said != READY.encode():
         why = "it did not answer" if said is None else "it ended at once"
