@@ -35,11 +35,7 @@ def _lines(shown: Plan) -> Iterator[str]:
     dirty = f", {len(run.workspace.dirty)} file(s) changed" if run.workspace.dirty else ""
     yield f"workspace  {run.workspace.root} ({commit}{dirty})"
     yield from _section("settings", _settings(run.provenance, env=False))
-    yield from _section("command", [shlex.quote(word) for word in shown.command.argv])
-    yield from _section("overrides, with what each replaces", _overrides(shown))
-    if own := shown.command.own:
-        title = f"command, besides, once {own.place} has a checkpoint"
-        yield from _section(title, [shlex.quote(word) for word in own.words])
+    yield from _command(shown)
     if shown.command.stage:
         yield from _section("staging, on every node", [shlex.join(shown.command.stage)])
     yield from _section("environment", [f"{k}={v!r}" for k, v in sorted(shown.env.items())])
@@ -66,6 +62,14 @@ def _lines(shown: Plan) -> Iterator[str]:
     seen = shown.observed
     facts = [f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in sorted(seen.facts.items())]
     yield from _section(f"observed ({seen.source or 'nothing'}, {seen.at or 'not now'})", facts)
+
+
+def _command(shown: Plan) -> Iterator[str]:
+    yield from _section("command", [shlex.quote(word) for word in shown.command.argv])
+    yield from _section("overrides, with what each replaces", _overrides(shown))
+    if own := shown.command.own:
+        title = f"command, besides, once {own.place} has a checkpoint"
+        yield from _section(title, [shlex.quote(word) for word in own.words])
 
 
 def _section(title: str, lines: list[str]) -> Iterator[str]:

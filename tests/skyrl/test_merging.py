@@ -110,6 +110,22 @@ def test_a_mapping_is_blamed_for_what_it_sets_only(judged: Judged):
     assert places == ["--skyrl_override ++generator={sampling_params:{topk:4}}"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "trainer=null",
+        "~trainer",
+        "data={train_data:[x]}",
+        "data.train_data.0=x",
+        "trainer={ckpt_path:{a:1}}",
+    ],
+)
+def test_an_override_around_or_inside_a_decided_key_warns(judged: Judged, text: str):
+    """Whatever the form, a value that rlaunch decides is not replaced without a word."""
+    found = [f for f in judged("", overrides=[text]) if f.code == "skyrl.override-derived"]
+    assert [f.place for f in found] == [f"--skyrl_override {text}"]
+
+
 def test_an_ancestor_of_decided_keys_names_them(judged: Judged):
     """Whoever replaces a section reads which decisions of rlaunch are lost."""
     (found,) = [
