@@ -305,6 +305,11 @@ def test_the_checkpoint_says_whether_there_is_more(
             "starts from step 0 of 80: resume_mode is none\n",
         ),
         (
+            ["trainer={resume_mode:none,resume_path:/old}"],
+            "starts from step 0 of 80: resume_mode is none\n",
+            "starts from step 0 of 80: resume_mode is none\n",
+        ),
+        (
             ["trainer.resume_mode=latest", "trainer.resume_path=/old/global_step_8"],
             "starts from step 0 of 80\n",
             "starts from step 8 of 80\n",

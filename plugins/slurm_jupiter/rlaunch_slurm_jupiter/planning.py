@@ -17,6 +17,7 @@ from typing import Any
 from rlaunch.model import Command, File, Observed, Plan, Run, SecretFile
 from rlaunch.settings import size_in_bytes
 from rlaunch.skyrl import overrides
+from rlaunch.skyrl.tree import MISSING
 from rlaunch_slurm_jupiter.aftermath import write_aftermath
 from rlaunch_slurm_jupiter.container import container_of, pydeps_of
 from rlaunch_slurm_jupiter.directives import directives, wall_seconds
@@ -83,15 +84,17 @@ def _derived_env(run: Run) -> dict[str, str]:
 
 
 def argument(command: Command, key: str) -> str | None:
-    """Return the last value that the driver is given for a Hydra key; None without one."""
+    """Return the last value that the driver is given for a Hydra key, by itself or in a mapping."""
     found: Any = None
     for word in command.argv:
-        if word.lstrip("+").startswith(f"{key}="):
+        name = word.lstrip("+~").partition("=")[0]
+        if f"{key}.".startswith(f"{name}."):
             try:
-                found = overrides.parse(word).value
+                value = overrides.parse(word).value_at(key)
             except ValueError:  # not Hydra's: another program's argument
                 continue
-    return None if found in (None, "") else str(found)
+            found = found if value is MISSING else value
+    return None if found in (None, "") or isinstance(found, dict) else str(found)
 
 
 def _job(run: Run, command: Command, source: str | None) -> Job:
