@@ -229,6 +229,8 @@ CODES = (
     Code(
         "profile.invalid",
         "A cluster profile does not fit its schema.\n\n"
-        "Unknown keys are refused, so that a typo is not a default.",
+        "Unknown keys are refused, so that a typo is not a default. `rlaunch explain --cluster NAME` lists "
+        "the fields\nand what each is, `rlaunch explain FIELD --cluster NAME` one of them with the shipped "
+        "profile's value;\nNAME is what the profile says as its `plugin:`.",
     ),
 )

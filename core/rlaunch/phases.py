@@ -25,7 +25,11 @@ _BEGIN = (
 )
 """Phase -> what an agent says when it begins."""
 _AGENT = re.compile(r"\[rlaunch-node\] rank=\d+/\d+ attempt=\d+ (?P<said>.*)", re.DOTALL)
-_OLDER = ("[task-runtime] ", "[start_rl_iris_controller] ", "[rl-iris] ")
+_MARK = re.compile(
+    r"\[(?:(?P<ray>ray)|(?P<older>task-runtime|start_rl_iris_controller|rl-iris)|rlaunch-[a-z]+)\](?: |$)"
+)
+_HEAD = 160
+"""A mark stands within so many characters of a line, behind what transports put before it."""
 _TRANSPORT = re.compile(
     r"(?:\d{4}-\d\d-\d\dT\S+Z )?(?:\[\d\d:\d\d:\d\d\] task=\S+ \| ?)?(?:\d{4}-\d\d-\d\dT\S+Z )?"
 )
@@ -62,30 +66,33 @@ def read(lines: Iterable[LogLine]) -> Mapping[int, Told]:
 
 
 class _Rank:
-    """Listens to one rank."""
+    """Listens to one rank; most lines have no mark and cost one look for it."""
 
     def __init__(self) -> None:
         self._told = Told()
         self._word = ""
+        self._leaving = False
 
     def hear(self, text: str) -> None:
-        told = self._told
-        if told.reason and told.phase != RUNNING:
-            return  # what comes while it leaves
-        if "[rlaunch-node] " in text and (agent := _AGENT.search(text)):
-            if not told.reason:
-                self._heed(agent["said"].strip())
-        elif any(mark in text for mark in _OLDER):
+        if self._leaving:  # before it had a driver
+            return
+        mark = _MARK.search(text, 0, _HEAD)
+        if mark is None:
+            if text and not text.isspace():
+                self._word = text
+        elif mark["older"]:
             if _LAUNCH.search(text):
                 self._told, self._word = Told(RUNNING), ""
-        elif text.strip():
-            driver = told.phase in ("", RUNNING)
-            if "[rlaunch-" not in text[:90] and not (driver and "[ray]" in text[:90]):
+        elif mark["ray"]:
+            if self._told.phase not in ("", RUNNING):
                 self._word = text
+        elif (agent := _AGENT.search(text)) and not self._told.reason:
+            self._heed(agent["said"].strip())
 
     def _heed(self, said: str) -> None:
         if end := _STOPPING.match(said):
             self._told = self._told._replace(reason=end["reason"], detail=end["detail"])
+            self._leaving = self._told.phase != RUNNING
             return
         phase = next((phase for phase, pattern in _BEGIN if pattern.match(said)), "")
         if phase:
