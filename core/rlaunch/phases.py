@@ -148,8 +148,8 @@ def culprit(status: Status, told: Mapping[int, Told]) -> int:
     for text in blames:
         if found := _CULPRIT.match(text):
             return int(found[1])
-    own = (rank for rank in told if told[rank].reason == status.reason and _own(rank, told))
-    return min(own, default=0)
+    own = (rank for rank in told if told[rank].reason and _own(rank, told))
+    return min(own, key=lambda rank: (told[rank].reason != status.reason, rank), default=0)
 
 
 def _own(rank: int, told: Mapping[int, Told]) -> bool:

@@ -109,6 +109,20 @@ def test_without_a_log_the_detail_names_the_rank() -> None:
     assert absences(evidence)[2].startswith("rank 1 ended there: staging-failed: rank 1 (node b)")
 
 
+def test_a_clusters_own_words_for_the_end_do_not_hide_whose_it_was() -> None:
+    """Iris says `rank 1 exited 65`, and the lines of rank 0 were lost: rank 1's agent is believed."""
+    evidence = ended(
+        STAGING[1], other(1, WRONG), agent(1, f"Stopping: staging-failed: {FAILED}"), agent(0, "ROLE=head"),
+        reason="rank 1 exited 65: task failed",
+    )  # fmt: skip
+    told = reasons(evidence)
+    assert told[1:4] == (
+        "the driver was not launched: rank 1 was in the phase `staging`",
+        f"staging-failed: {FAILED}",
+        f"the staging program's last line (rank 1): `{WRONG}`",
+    )
+
+
 def test_a_run_whose_ray_failed_quotes_ray() -> None:
     """What staging printed before is no driver's line, and the gang's rung says what it ended for."""
     evidence = ended(
