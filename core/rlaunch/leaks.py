@@ -26,6 +26,9 @@ _REFERENCE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[^{}]*\})\Z")
 _ASSIGNED = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(\S+)\s*\Z")
 _STORE = re.compile("aws_|r2_|fsspec_s3", re.IGNORECASE)
 """What an argument has to hold before it is worth reading: most plans have none."""
+_WITHIN = re.compile(r"\b((?:AWS|R2|FSSPEC_S3)_[A-Z0-9_]+)(?:=|[\"']?[ \t]*:[ \t]*)([^\s,}]+)")
+_NO_KEY = "EMPTY"
+"""What vLLM's documentation gives a client as the key of a server that asks for none."""
 _TWIN = re.compile(r"(?:APPTAINER|SINGULARITY)ENV_")
 
 
@@ -36,7 +39,8 @@ def of_recipe(recipe: Recipe) -> Iterator[Finding]:
     """
     for path, name, value in _named(recipe.body):
         head, _, variable = path.rpartition(".")
-        if value is None or (variable and head in {"extra_env", "container.extra_env"}):
+        its_own = name == variable and head in {"extra_env", "container.extra_env"}
+        if value is None or its_own:
             continue
         if found := _judge(name, value, ""):
             yield found._replace(place=recipe.at(path))
@@ -84,7 +88,8 @@ def _judge(name: str, value: Any, place: str) -> Finding | None:
 def _named(value: Any, path: str = "") -> Iterator[tuple[str, str, Any]]:
     """Yield `(path, name, value)` of all below a value that may name a variable.
 
-    That is every key of a mapping, `{name: N, value: V}`, and the text `N=V`.
+    That is every key of a mapping, `{name: N, value: V}`, the text `N=V`, and the cluster's own names with a
+    value inside any text, a command line or JSON.
     """
     if isinstance(value, Mapping):
         name = value.get("name")
@@ -97,8 +102,11 @@ def _named(value: Any, path: str = "") -> Iterator[tuple[str, str, Any]]:
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
             yield from _named(item, f"{path}[{index}]")
-    elif isinstance(value, str) and (found := _ASSIGNED.match(value)):
-        yield path, found[1], found[2]
+    elif isinstance(value, str):
+        if found := _ASSIGNED.match(value):
+            yield path, found[1], found[2]
+        else:
+            yield from ((path, found[1], found[2]) for found in _WITHIN.finditer(value))
 
 
 def _is_literal(name: str, value: Any) -> bool:
@@ -107,4 +115,4 @@ def _is_literal(name: str, value: Any) -> bool:
     if not isinstance(value, str):
         return isinstance(value, int | float) and not isinstance(value, bool) and name.isupper()
     named = value.isupper() and value.isascii() and value.isidentifier() and env.looks_secret(value)
-    return bool(value) and value != NULL and not named and not _REFERENCE.match(value)
+    return value not in {"", NULL, _NO_KEY} and not named and not _REFERENCE.match(value)

@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlaunch.model import Finding, Run
 from rlaunch.skyrl import command, grammar, overrides
+from rlaunch.skyrl.derive import derive
 from rlaunch.skyrl.replaced import replaced
 
 PARSER = OverridesParser.create()
@@ -138,6 +139,25 @@ def test_an_ancestor_of_decided_keys_names_them(judged: Judged):
         f for f in judged("", overrides=["trainer={ckpt_path:/tmp/x}"]) if "derived" in f.code
     ]
     assert "`trainer.ckpt_path` would be `/exp/job-x/checkpoints`" in one.message
+
+
+def test_a_placement_that_was_typed_is_not_laid_out_anew(launch: Callable[..., Run]):
+    """An override of a count, by itself or in a mapping, is the placement that was meant."""
+    recipe = """
+entrypoint: terminal_bench
+trainer: {placement: {colocate_all: false, policy_num_nodes: 2, policy_num_gpus_per_node: 4}}
+generator: {num_inference_engines: 8, inference_engine_tensor_parallel_size: 1}
+"""
+    key = "trainer.placement.policy_num_nodes"
+    for text, laid in (
+        ("trainer.epochs=1", True),
+        ("trainer={epochs:1}", True),
+        (f"{key}=2", False),
+        ("trainer={placement:{policy_num_nodes:2}}", False),
+    ):
+        run = launch(recipe, overrides=[text])
+        derived = {item.key for item in derive(run, (overrides.parse(text),))}
+        assert (key in derived) is laid, text
 
 
 def test_only_a_choice_of_a_group_of_ones_own_is_waivable():
