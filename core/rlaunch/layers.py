@@ -204,7 +204,9 @@ def _fault(
         from difflib import get_close_matches
 
         near = get_close_matches(path, model.model_fields, 1)
-        hint = f"did you mean `{near[0]}`?" if near else f"`rlaunch explain {about} lists the fields"
+        hint = (
+            f"did you mean `{near[0]}`?" if near else f"`rlaunch explain {about} lists the fields"
+        )
     message = f"`{path}`: {str(error['msg'])[:1].lower()}{str(error['msg'])[1:]}"
     return Finding("error", "profile.invalid", message, place, hint)
 
