@@ -82,14 +82,8 @@ def plugins() -> Iterator[Check]:
 
 def profiles() -> Iterator[Check]:
     """Validate every profile that an installed plugin ships."""
-    from rlaunch import choose, discovery, flow, reading
+    from rlaunch import choose, discovery, flow
 
-    try:
-        reading.read(f"{folders.config()}/rlaunch.toml")  # an endless one is not begun with
-    except reading.NotReadable as error:
-        if not error.missing:
-            yield _bad("configuration", f"`rlaunch.toml` cannot be used: {error}")
-            return
     try:
         world = flow.World.here(artifacts=False)
     except RlaunchError as error:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rlaunch import folders
+from rlaunch import folders, reading
 from rlaunch.codes import Code
 from rlaunch.errors import RlaunchError
 from rlaunch.model import Context, Finding, Workspace
@@ -138,10 +138,10 @@ def _python() -> str:
 def _config(env: Mapping[str, str]) -> Mapping[str, Any]:
     path = Path(folders.config(env), "rlaunch.toml")
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
+        text = reading.read_text(str(path))
+    except reading.NotReadable as error:
+        if error.missing:
+            return {}
         raise _broken(path, str(error)) from None
     import tomllib
 
@@ -158,6 +158,8 @@ def _config(env: Mapping[str, str]) -> Mapping[str, Any]:
         tables += [(f"clusters.{name}", section) for name, section in tables[1][1].items()]
     if wrong := [name for name, section in tables if not isinstance(section, dict)]:
         raise _broken(path, f"`{wrong[0]}` is no table")
+    if not isinstance(cluster := data.get("cluster", ""), str):
+        raise _broken(path, f"`cluster` is `{cluster}`, and it takes a name in quotes")
     return data
 
 

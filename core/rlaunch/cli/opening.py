@@ -36,19 +36,9 @@ def world_for(voice: Voice, *, strict: bool = False, **options: Any) -> World:
 
 
 def _here(voice: Voice, **options: Any) -> World:
-    from rlaunch import folders, reading
     from rlaunch.world import World
 
-    path = f"{folders.config(options.get('environ'))}/rlaunch.toml"
-    try:
-        reading.read(path)  # an endless one is not begun with
-    except reading.NotReadable as error:
-        if not error.missing:
-            raise _broken(path, str(error)) from None
-    world = World.here(report=voice.report, **options)
-    if not isinstance(cluster := world.user.get("cluster", ""), str):
-        raise _broken(path, f"`cluster` is `{cluster}`, and it takes a name in quotes")
-    return world
+    return World.here(report=voice.report, **options)
 
 
 def _without_settings(voice: Voice, **options: Any) -> World:
@@ -65,10 +55,3 @@ def _without_settings(voice: Voice, **options: Any) -> World:
     secrets = options.pop("secrets_env", None) or default_file(os.environ)
     bare = folders.without_config(os.environ)
     return _here(voice, secrets_env=secrets, environ=bare, **options)
-
-
-def _broken(path: str, reason: str) -> RlaunchError:
-    return RlaunchError.of(
-        "core.config", f"`rlaunch.toml` cannot be used: {reason}", place=path,
-        hint="`[clusters.NAME]` has settings, `[env]` has variables, `cluster` is the default one",
-    )  # fmt: skip

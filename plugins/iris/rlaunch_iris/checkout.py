@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ def compare(profile: Mapping[str, Any], image: str | None, shell: Shell) -> dict
     differ, at most eight), `changed_count`; or `path` and `problem`, with `absent` where no checkout is.
     """
     baked = str((image_of(profile, image) or {}).get("skyrl") or "")
-    path = str(Path(str(profile["skyrl_checkout"])).expanduser())
+    path = os.path.expanduser(str(profile["skyrl_checkout"]))  # noqa: PTH111  # `~nobody` stays
     if not baked or not profile["skyrl_checkout"]:
         return {}
     if not Path(path).is_dir():
