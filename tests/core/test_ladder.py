@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlaunch.ladder import climb
-from rlaunch.model import LogLine, Milestone, RunFacts
+from rlaunch.model import LogLine, Milestone, RunFacts, State
 from rlaunch.skyrl.diagnosis import diagnose
 from rlaunch.skyrl.milestones import milestones
 
@@ -84,6 +84,8 @@ def test_the_missing_ranks_of_staging_are_named(gone: list[int]) -> None:
     assert any(names in reason for reason in judged.reasons)
     (finding,) = [f for f in diagnose(evidence) if f.code == "skyrl.ranks-missing"]
     assert names in finding.message
+    over = log.evidence(texts, State.FAILED, now="2026-07-08T09:17:00Z")
+    assert "skyrl.ranks-missing" not in {f.code for f in diagnose(over)}  # no line will come
 
 
 def test_the_gangs_size_is_read_from_the_lines_when_nobody_knows_it() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rlaunch.skyrl.tree import removed, updated
 from rlaunch.smoke.__main__ import main
-from rlaunch.smoke.settings import KEYS, SettingsError, read
+from rlaunch.smoke.overrides import parse
+from rlaunch.smoke.settings import KEYS, SettingsError, build_tree, read
 
 DATA = "data.train_data=['/d']"
 
@@ -93,3 +95,25 @@ def test_a_bad_value_ends_with_2_and_names_the_key(
 def test_unknown_keys_are_kept_quiet() -> None:
     """A recipe's keys that mean nothing to the toy do not stop it."""
     assert read([DATA, "trainer.fsdp.whatever=[1,{a:b}]", "hydra/launcher=x"]).seed == 42
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["trainer.epochs=3", "trainer={seed:7}"], {"trainer": {"epochs": 3, "seed": 7}}),
+        (["trainer.a.b=1", "trainer={a:{c:[2]}}"], {"trainer": {"a": {"b": 1, "c": [2]}}}),
+        (["trainer.a=[1]", "trainer={a:{b:1}}"], {"trainer": {"a": {"b": 1}}}),
+        (["trainer.a.b=1", "trainer=null"], {"trainer": None}),
+        (["trainer={a:{b:1}}", "~trainer.a.b"], {"trainer": {"a": {}}}),
+    ],
+)
+def test_mappings_merge_as_in_hydra(words: list[str], expected: object) -> None:
+    """A mapping keeps the keys beside it, so the toy gets what the plan says and a real trainer would get."""
+    tree = build_tree(map(parse, words))
+    assert tree == expected
+    body: dict[str, object] = {}
+    for word in words:
+        key, _, _ = word.lstrip("~").partition("=")
+        given = parse(word)
+        body = removed(body, key) if given.mark == "~" else updated(body, key, given.value)
+    assert body == expected

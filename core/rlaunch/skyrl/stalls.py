@@ -43,7 +43,8 @@ def ranks_missing(seen: Sightings) -> Iterator[Finding]:
     Seconds after the start that is normal; the ranks are named so that one can look.
     """
     missing = _missing(seen)
-    if missing and not _overdue(seen) and "gang" not in seen:
+    ended = any(status.state.ended for status in seen.evidence.states[-1:])
+    if missing and not _overdue(seen) and "gang" not in seen and not ended:
         yield Finding("warning", "skyrl.ranks-missing", f"no line yet from {_ranks(missing)}")
 
 

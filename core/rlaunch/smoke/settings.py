@@ -256,7 +256,7 @@ def build_tree(overrides: Iterable[Override], base: dict[str, Any] | None = None
     """Return the nested mapping that the arguments describe, laid on `base`, in place.
 
     `+group=name` with an undotted key chooses a configuration group and is no value; `~key` takes
-    a key away.
+    a key away; a mapping is merged into the one that is there.
     """
     tree: dict[str, Any] = {} if base is None else base
     for override in overrides:
@@ -273,8 +273,16 @@ def build_tree(overrides: Iterable[Override], base: dict[str, Any] | None = None
         if override.mark == "~":
             node.pop(path[-1], None)
         else:
-            node[path[-1]] = override.value
+            node[path[-1]] = _merge(node.get(path[-1]), override.value)
     return tree
+
+
+def _merge(there: Any, value: Any) -> Any:
+    """Lay a value on what is there as Hydra does: mappings are merged, all else replaces."""
+    if not isinstance(value, Mapping):
+        return value
+    base = dict(there) if isinstance(there, Mapping) else {}
+    return {**base, **{key: _merge(base.get(key), item) for key, item in value.items()}}
 
 
 def _look_up(tree: Mapping[str, Any], key: str) -> tuple[bool, Any]:
