@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rlaunch import naming, needs, recipes, resumption
+from rlaunch import naming, needs, recipes, resumption, stale
 from rlaunch.choose import Chosen, choose, reopen
 from rlaunch.errors import ClusterError, RlaunchError, UnclearSubmitError
 from rlaunch.model import (
@@ -202,7 +202,7 @@ def submit(
     """
     run = plan.run
     chosen = chosen or reopen(world, run.cluster, run.profile)
-    findings = list(_stale(world, plan)) if from_file else []
+    findings = list(stale.compare(world, plan)) if from_file else []
     if skip:
         from rlaunch import skipping
 
@@ -258,25 +258,3 @@ def _stop_on_error(world: World, findings: Iterable[Finding]) -> None:
         if finding not in world.said:
             world.said.add(finding)
             world.report(f"{finding.level}[{finding.code}]: {finding.message}")
-
-
-def _stale(world: World, plan: Plan) -> Iterable[Finding]:
-    run, here = plan.run, world.context
-    if run.version != here.version:
-        yield Finding(
-            "error", "plan.version",
-            f"the plan was made by rlaunch {run.version}, this is {here.version}", "",
-            "make it again with `rlaunch plan`",
-        )  # fmt: skip
-    if run.profile.get("ships_workspace") and run.workspace.digest != here.workspace.digest:
-        yield Finding(
-            "error", "plan.workspace-changed", "the workspace is not the one that the plan was made from",
-            run.workspace.root, "make the plan again, or check that commit out with the same changes",
-        )  # fmt: skip
-    current = {a.path: a.sha256 for a in here.artifacts}
-    for artifact in plan.artifacts:
-        if current.get(artifact.path, artifact.sha256) != artifact.sha256:
-            yield Finding(
-                "error", "plan.artifact-changed", f"`{artifact.path}` is not the one that was planned",
-                artifact.path, "make the plan again with `rlaunch plan`",
-            )  # fmt: skip

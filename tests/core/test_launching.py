@@ -18,7 +18,7 @@ from tests.core.scripted import (
 from rlaunch import flow
 from rlaunch.cluster import PreflightQuery
 from rlaunch.documents import plan_from_json, plan_to_json
-from rlaunch.errors import UnclearSubmitError
+from rlaunch.errors import RlaunchError, UnclearSubmitError
 from rlaunch.launching import Interrupted
 from rlaunch.model import Finding
 from rlaunch.runs import Runs
@@ -243,6 +243,30 @@ def test_a_stale_plan_file_is_refused(events: list[Any], tmp_path: Path):
     plan = planned(tmp_path)
     later = make_world(tmp_path, digest="changed", version="9.9")
     assert refusal(later, plan, from_file=True) == ["plan.version", "plan.workspace-changed"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"commit": "b" * 40}, "is at bbbbbbbbbbbb"),
+        ({"root": "/elsewhere"}, "that was `/"),
+        ({"dirty": ("new.py",)}, "`new.py`"),
+        ({}, "content of a file"),
+    ],
+    ids=["commit", "root", "new", "content"],
+)
+def test_a_changed_workspace_is_told_apart(
+    events: list[Any], tmp_path: Path, change: dict[str, Any], told: str
+):
+    """What differs from the plan's workspace is named: commit, directory, or the files."""
+    plan = planned(tmp_path)
+    world = make_world(tmp_path)
+    here = world.context.workspace._replace(digest="changed", **change)
+    world = world._replace(context=world.context._replace(workspace=here))
+    with pytest.raises(RlaunchError) as caught:
+        flow.submit(world, plan, from_file=True)
+    (finding,) = caught.value.findings
+    assert (finding.code, told in finding.message) == ("plan.workspace-changed", True)
 
 
 def test_absolute_refusals_hold_for_plan_files(events: list[Any], tmp_path: Path):
