@@ -110,3 +110,30 @@ def test_an_added_near_miss_is_a_note(judged: Judged):
     (finding,) = judged("", overrides=["++trainer.max_stps=3"])
     assert (finding.level, finding.code) == ("note", "skyrl.key-added")
     assert finding.hint == "did you mean `trainer.max_steps`?"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hydra.run.dir=/tmp/x", "hydra.output_subdir=null", "hydra/job_logging=none", "hydra.job.chdir=false",
+        "hydra.verbose=true", "megatron_config@trainer.ref.megatron_config=policy",
+    ],
+)  # fmt: skip
+def test_what_hydra_takes_and_makes_one_run_is_not_refused(judged: Judged, text: str):
+    """Hydra's folders and logging, and the groups of the base configuration, are the user's to choose."""
+    assert judged("", overrides=[text]) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("trainer/epochs=x", "`trainer.epochs=VALUE` sets a value"),
+        ("++a/b=x", "`++a.b=VALUE` sets a value"),
+        ("a@b=x", "`--allow skyrl.override-group` where your trainer has it"),
+        ("a/b@c=x", "`--allow skyrl.override-group` where your trainer has it"),
+    ],
+)
+def test_a_group_is_no_misspelt_key_where_it_has_a_package(judged: Judged, text: str, hint: str):
+    """Only a slash may have been meant as a dot."""
+    (found,) = [f for f in judged("", overrides=[text]) if f.code == "skyrl.override-group"]
+    assert found.hint == hint

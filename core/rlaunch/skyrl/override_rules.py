@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 from rlaunch.codes import rule
 from rlaunch.skyrl.case import Case, Fault
@@ -46,41 +47,65 @@ def _replaces(override: Override, item: Derived) -> bool:
 
 
 @rule("skyrl.override-hydra")
-def override_leaves_hydra_alone(case: Case) -> Iterator[Fault]:
-    """An override, or a configuration group of the recipe, changes Hydra itself (`hydra.…`, `hydra/…`).
+def override_starts_one_run(case: Case) -> Iterator[Fault]:
+    """An override, or a configuration group of the recipe, may make several runs of one.
 
-    `hydra.mode=MULTIRUN`, a sweeper or a launcher make several runs of one, on nodes that were counted for
-    one; Hydra's folders are the run's. One launch is one run.
+    `hydra.mode=MULTIRUN`, a sweep, a sweeper or a launcher do, on nodes that were counted for one run.
+    Hydra's other settings (`hydra.run.dir`, `hydra/job_logging` …) are yours.
     """
     chosen = look(case.run.recipe.body, "config_groups")
-    keys = [(o.key, f"--skyrl_override {o.text}") for o in case.overrides]
-    keys += [
-        (name, f"config_groups.{name}") for name in (chosen if isinstance(chosen, dict) else ())
+    given = [(o.key, o.value, f"--skyrl_override {o.text}") for o in case.overrides]
+    given += [
+        (name, value, f"config_groups.{name}")
+        for name, value in (chosen.items() if isinstance(chosen, dict) else ())
     ]
-    for key, place in keys:
-        if re.split(r"[./@]", key)[0] == "hydra":
-            message = f"`{key}` changes Hydra itself, and one launch is one run of the trainer"
+    for key, value, place in given:
+        if any(_multiplies(name, value) for name in key.replace("/", ".").split("@")):
+            message = f"`{key}` may make several runs of one, and the nodes are counted for one"
             yield Fault(place, message, "take it out; start one launch for each run")
+
+
+def _multiplies(name: str, value: Any) -> bool:
+    """Tell whether a key, a group or a package is the part of Hydra that starts several runs."""
+    if name == "hydra" and isinstance(value, dict):
+        return not _SEVERAL.isdisjoint(value)
+    head, _, rest = name.partition(".")
+    return head == "hydra" and (not rest or rest.split(".")[0] in _SEVERAL)
+
+
+_SEVERAL = frozenset({"mode", "sweep", "sweeper", "launcher"})
 
 
 @rule("skyrl.override-group", waivable=True)
 def override_chooses_no_group(case: Case) -> Iterator[Fault]:
     """An override chooses a nested configuration group (`a/b=NAME`) or a package (`a@b=NAME`).
 
-    The trainers that are known here have no such group, and Hydra refuses to compose one that is not
-    there, minutes after the GPUs were given. A trainer of yours that has it: `--allow skyrl.override-group`.
+    Those of SkyRL's base configuration are known (`megatron_config@trainer.ref.megatron_config` and its like).
+    Hydra refuses to compose one that is not there, minutes after the GPUs were given. A trainer of yours that
+    has it: `--allow skyrl.override-group`.
     """
     groups = look(case.run.recipe.body, "config_groups") or ()
     for override in case.overrides:
         key = override.key
-        if re.split(r"[./@]", key)[0] == "hydra" or key in groups or not re.search("[/@]", key):
+        named = key in groups or (key in _PACKAGED and not case.toy)
+        if re.split(r"[./@]", key)[0] == "hydra" or named or not re.search("[/@]", key):
             continue
         mark = "/" if "/" in key else "@"
         message = (
-            f"`{key}` has `{mark}`, so it chooses a configuration group, and the trainer has none"
+            f"`{key}` has `{mark}`, so it chooses a configuration group, and the trainer is not known to "
+            "have it"
         )
-        hint = f"`{override.prefix}{key.partition('@')[0].replace('/', '.')}=VALUE` sets a value"
+        hint = "`--allow skyrl.override-group` where your trainer has it"
+        if "@" not in key:
+            hint = f"`{override.prefix}{key.replace('/', '.')}=VALUE` sets a value"
         yield Fault(f"--skyrl_override {override.text}", message, hint)
+
+
+_PACKAGED = frozenset({
+    "deepspeed_config@deepspeed_config.train", "deepspeed_config@deepspeed_config.eval",
+    "megatron_config@trainer.policy.megatron_config", "megatron_config@trainer.ref.megatron_config",
+})  # fmt: skip
+"""Groups with a package in the defaults of `ppo_base_config.yaml` (SkyRL 0.3.1)."""
 
 
 @rule("skyrl.override-deletes", level="warning")
@@ -238,7 +263,7 @@ def _sibling(name: str, known: str) -> bool:
 
 
 RULES = (
-    override_replaces_a_decision, override_leaves_hydra_alone, override_chooses_no_group, override_deletes,
+    override_replaces_a_decision, override_starts_one_run, override_chooses_no_group, override_deletes,
     override_adds_what_exists, override_changes_what_is_open, override_names_a_section, nulls_become_defaults,
     served_name_is_replaced, variables_are_spelt_right,
 )  # fmt: skip
