@@ -191,7 +191,7 @@ def test_every_check_can_be_skipped(make: Maker) -> None:
 
 
 def test_a_check_that_hangs(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A check without an answer is a warning by its name, and the others are heard."""
+    """A check without an answer is an error by its name, and the others are heard."""
     monkeypatch.setattr(preflight, "LIMIT_S", 0.5)
 
     class Hung(Controller):
@@ -203,7 +203,19 @@ def test_a_check_that_hangs(make: Maker, monkeypatch: pytest.MonkeyPatch) -> Non
     found = check(plan_with(make), Hung(date="2025-12-01"))
     assert time.monotonic() - began < 2
     assert "`running`" in found["iris.check-late"].message
+    assert found["iris.check-late"].level == "error"
+    assert "`--skip-preflight running`" in found["iris.check-late"].hint
     assert "iris.client-aging" in found
+
+
+def test_a_cluster_that_is_slow_to_list(
+    make: Maker, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes and pods that are late are a warning: Kueue decides about them."""
+    monkeypatch.setattr(preflight, "LIMIT_S", 0.3)
+    monkeypatch.setattr(preflight, "kubernetes", lambda plan: iter([time.sleep(2)]))
+    late = check(plan_with(make, api))["iris.check-late"]
+    assert (late.level, late.place) == ("warning", "kubernetes")
 
 
 def test_a_controller_that_is_away(make: Maker) -> None:

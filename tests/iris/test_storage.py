@@ -40,11 +40,14 @@ class Refusing(http.server.BaseHTTPRequestHandler):
     """A store that takes nobody's keys, and notes whose they were."""
 
     asked: ClassVar[list[str]] = []
+    hold: ClassVar[threading.Event] = threading.Event()
+    """Answers wait for it."""
 
     def do_PUT(self) -> None:  # the name http.server calls
         """Refuse."""
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.asked.append(self.headers["Authorization"])
+        self.hold.wait(5)
         body = b"<Error><Code>NoSuchBucket</Code></Error>"
         self.send_response(404)
         self.send_header("Content-Length", str(len(body)))
@@ -61,7 +64,9 @@ def refusing() -> Iterator[str]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     Refusing.asked.clear()
+    Refusing.hold.set()
     yield f"http://127.0.0.1:{server.server_address[1]}"
+    Refusing.hold.set()
     server.shutdown()
     server.server_close()
 
@@ -80,6 +85,20 @@ def test_store_is_tried_with_the_keys_that_submit_gets(
     assert check(plan, skip="storage", secrets=secrets) == {}
     assert check(plan) == {}  # no keys for the job: `core.secret-missing` says so
     assert len(Refusing.asked) == 1
+
+
+def test_a_store_that_is_slow_to_refuse(
+    make: Maker, refusing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is sent while the store has not said yes: a late answer is an error, and can be skipped."""
+    monkeypatch.setattr(preflight, "LIMIT_S", 0.3)
+    Refusing.hold.clear()
+    plan = planned(make, storage={"outside_endpoint": refusing, "addressing": "path"})
+    secrets = {"CW_KEY_ID": "a", "CW_KEY_SECRET": "b"}
+    late = check(plan, secrets=secrets)["iris.check-late"]
+    assert (late.level, late.place) == ("error", "storage")
+    assert late.hint == "`--skip-preflight storage` goes without this check"
+    assert check(plan, skip="storage", secrets=secrets) == {}
 
 
 def test_preflight_notes_a_store_that_is_not_reached(make: Maker) -> None:

@@ -80,9 +80,9 @@ _SEVERAL = frozenset({"mode", "sweep", "sweeper", "launcher"})
 def override_chooses_no_group(case: Case) -> Iterator[Fault]:
     """An override chooses a nested configuration group (`a/b=NAME`) or a package (`a@b=NAME`).
 
-    Those of SkyRL's base configuration are known (`megatron_config@trainer.ref.megatron_config` and its like).
-    Hydra refuses to compose one that is not there, minutes after the GPUs were given. A trainer of yours that
-    has it: `--allow skyrl.override-group`.
+    Those of SkyRL's base configuration, such as `megatron_config@trainer.ref.megatron_config`, are known.
+    Hydra refuses to compose one that is not there, minutes after the GPUs were given. A trainer of yours
+    that has it: `--allow skyrl.override-group`.
     """
     groups = look(case.run.recipe.body, "config_groups") or ()
     for override in case.overrides:

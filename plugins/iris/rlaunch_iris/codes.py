@@ -53,8 +53,9 @@ CODES = (
     Code(
         "iris.check-late",
         "A preflight check gave no answer in time.\n\n"
-        "All checks together take ten seconds at most.",
-        "warning",
+        "All checks together take ten seconds at most. A late look at nodes and pods is a warning; a "
+        "controller or a store that is late stops the launch, and `--skip-preflight NAME` goes without the "
+        "check.",
     ),
     Code(
         "iris.client-aging",

@@ -25,7 +25,7 @@ Check = Callable[[], Iterable[Finding]]
 
 
 def check(query: PreflightQuery, connect: Callable[[], Controller], today: str) -> list[Finding]:
-    """Ask every check that is not skipped; one that does not answer in time is a warning of its own."""
+    """Ask every check that is not skipped; one that does not answer in time is a finding of its own."""
     plan = query.plan
     checks: dict[str, Check] = {
         "controller": lambda: controller(plan, connect, today),
@@ -69,10 +69,11 @@ _SKIP = "`rlaunch doctor` says what is installed; `--skip-preflight NAME` goes w
 
 
 def _late(name: str) -> Finding:
-    say = error if name in {"controller", "running"} else warning  # limits must not be outrun
+    say = warning if name == "kubernetes" else error  # neither limits nor refusals may be outrun
     return say(
-        "iris.check-late", f"the check `{name}` gave no answer in {LIMIT_S:g} s", name, _SKIP
-    )
+        "iris.check-late", f"the check `{name}` gave no answer in {LIMIT_S:g} s", name,
+        f"`--skip-preflight {name}` goes without this check",
+    )  # fmt: skip
 
 
 def controller(plan: Plan, connect: Callable[[], Controller], today: str) -> Iterator[Finding]:
