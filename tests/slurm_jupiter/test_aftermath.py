@@ -63,6 +63,15 @@ def test_a_rank_that_never_spoke(root: Path, after: After) -> None:
     assert not (root / "rendezvous" / "ray_head.done").exists()
 
 
+def test_a_rank_0_that_never_began(root: Path, after: After) -> None:
+    """An image or a Python that does not start is no lost node: the step failed, as the detail says."""
+    after(0)
+    outcome = find_outcome(Fence(RUN, 2), decode((root / "rendezvous/ray_head.done").read_bytes()))
+    assert outcome is not None
+    assert (outcome.reason, rank_of(root, 0)["phase"]) == ("step-failed", "ended")
+    assert "does not start" in outcome.detail
+
+
 def test_a_rank_0_that_was_killed(root: Path, after: After) -> None:
     """Rank 0's death becomes the attempt's outcome, in place of an earlier attempt's failure."""
     write(root / "rendezvous/ranks/2/0.json", attempt=2, rank=0, phase="running", reason="")

@@ -22,7 +22,7 @@ import pytest
 
 from rlaunch import render
 from rlaunch.model import Command, Plan, Recipe, Run
-from rlaunch_slurm_jupiter import PROFILES
+from rlaunch_slurm_jupiter import PROFILES, records
 
 Script = Callable[..., str]
 ORIGINALS = ("jupiter_16node_qwen3_30b_a3b_131k_cp_dcp_r3", "jupiter_24GPU_qwen3_coder_30b_a3b")
@@ -545,6 +545,20 @@ def test_a_requeue_waits_for_a_lost_node(
     assert len(job.called("scontrol")) == 1
 
 
+def test_the_wait_for_a_lost_node_ends_before_the_wall_limit(batch: Callable[..., Batch]) -> None:
+    """SLURM's early signal ends the wait: after the limit the job would not come back."""
+    job = batch(max_retries=1, restart="requeue")
+    job.outcome(1, "failed", reason="worker-lost")
+    (job.bin / "sleep").write_text(
+        '#!/bin/bash\nkill -USR1 "$PPID"; [[ $1 != 1200 ]] || exec /bin/sleep 60\n'
+    )
+    job.step('case " $* " in *" true "*) exit 1;; esac; exit 68')
+    begin = time.monotonic()
+    job.run()
+    assert time.monotonic() - begin < 30
+    assert job.called("scontrol") == ["requeue 77"]
+
+
 def test_a_rank_that_refused_names_the_failure(batch: Callable[..., Batch]) -> None:
     """Where rank 0 never came to an outcome, the reason is that of the first rank that has one."""
     job = batch()
@@ -560,6 +574,13 @@ def test_an_end_that_cannot_be_written(batch: Callable[..., Batch]) -> None:
     job.step("mkdir -p attempts/1/end; exit 7")
     code, out = job.run()
     assert (code, (job.root / "last").read_text()) == (7, "1 failed not-written 7\n"), out
+
+
+def test_an_end_that_stands_over_a_longer_one() -> None:
+    """On a full disk the file keeps the end of a longer text: the first line is what counts."""
+    ended = (2, ("failed", "not-written", 1))
+    assert records.read_last("2 failed not-written 1\n 60\n") == ended
+    assert records.read_last("2 failed not-written 1\n") == ended
 
 
 @pytest.mark.parametrize(

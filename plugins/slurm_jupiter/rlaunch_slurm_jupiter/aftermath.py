@@ -24,10 +24,14 @@ done_file="$rendezvous/ray_head.done"
 if [[ "$(field "$record" phase)" != ended ]]; then
   now="$(date -u +%Y-%m-%dT%H:%M:%SZ)"
   reason=worker-lost
+  detail="the task ended without a word of its agent: it was killed"
   if (( rank == 0 )); then reason=head-lost; fi
+  if [[ ! -e "$record" ]]; then
+    detail="no agent began: the image or its Python does not start, or it was killed"
+    if (( rank == 0 )); then reason=step-failed; fi
+  fi
   whose="\"run\":\"$run\",\"attempt\":$attempt"
   how="\"reason\":\"$reason\",\"exit_code\":null,\"signal\":null"
-  detail="the task ended without a word of its agent: it was killed, or never began"
   if [[ -n "$(field "$record" reason)" ]]; then # it was ending for that when it was killed
     sed 's/"phase": *"[a-z]*"/"phase":"ended"/' "$record" | put "$record"
   else

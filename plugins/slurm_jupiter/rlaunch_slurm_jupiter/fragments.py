@@ -41,8 +41,7 @@ leave() { # CODE: nothing follows
 # Whether every node still starts a task. Where SLURM has not noticed a lost node yet, a requeue of ours would
 # wait for that, and then SLURM has forgotten the job's GPUs (seen with 22.05: "Invalid generic resource").
 whole() {
-  timeout -k 5 60 srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \
-    --gres=none true >/dev/null 2>&1
+  timeout -k 5 60 srun "${options[@]}" --gres=none true >/dev/null 2>&1
 }
 depart() { # CODE: no success; another attempt may follow
   over=yes
@@ -56,7 +55,9 @@ depart() { # CODE: no success; another attempt may follow
   if [[ -n "$requeue" && "$asked" != terminated ]] && (( attempt > 0 && attempt < attempts )); then
     if [[ "$reason" == *-lost ]] && ! whole; then
       say "waits: a node is lost, and SLURM puts the job back when it notices"
-      sleep 1200 # longer than any SlurmdTimeout; it ends with the job
+      trap : USR1 # the wall limit is near: this job would not come back after it
+      sleep 1200 & # longer than any SlurmdTimeout; it ends with the job
+      wait "$!" || kill "$!" || true
     fi
     say "is requeued"
     if scontrol requeue "$SLURM_JOB_ID"; then

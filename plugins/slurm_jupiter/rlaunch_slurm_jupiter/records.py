@@ -50,7 +50,10 @@ def read_outcome(text: str | None, run: str, attempt: int | None) -> dict[str, A
 
 def read_last(text: str) -> tuple[int | None, tuple[str, str, int | None] | None]:
     """Read `last`: the attempt, and how it ended where it has."""
-    number, _, ending = text.strip().partition(" ")
+    first = text.strip().partition("\n")[
+        0
+    ]  # written over a longer line on a full disk: its end is left
+    number, _, ending = first.partition(" ")
     return (int(number) if number.isdecimal() else None), read_ending(ending)
 
 

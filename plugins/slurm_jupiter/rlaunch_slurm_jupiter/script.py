@@ -170,10 +170,10 @@ def _tunnel(job: Job) -> Iterator[str]:
 
 def _step(job: Job) -> Iterator[str]:
     yield "# --- one step for all nodes; what each task is, only its node knows: see task.py ---"
+    yield _array("options", job.srun)
     yield "step=("
-    yield "  srun"
-    yield '  --task-epilog="$run_dir/attempts/$attempt/after-task"'  # first: a profile's own wins
-    yield from (f"  {shlex.quote(word)}" for word in job.srun)
+    # ours first: a profile's own wins
+    yield '  srun --task-epilog="$run_dir/attempts/$attempt/after-task" "${options[@]}"'
     yield ")"
     if job.tunnel and job.tunnel["wrapper"]:
         yield 'step+=("${wrapper[@]}" -f "$proxychains")'
