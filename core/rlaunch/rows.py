@@ -88,6 +88,8 @@ class Row(NamedTuple):
         return self.failed_at is not None and not self.native
 
 
+UNSENT = "(failed_at IS NOT NULL AND (native IS NULL OR native = ''))"
+"""`Row.unsent`, in SQL."""
 INSERT = f"INSERT OR REPLACE INTO runs ({_COLUMNS}) VALUES ({', '.join('?' * len(Row._fields))})"  # noqa: S608  # column names are ours
 
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from rlaunch.codes import Code
 from rlaunch.errors import RlaunchError
 from rlaunch.model import Finding, JobRef
-from rlaunch.rows import INSERT, TABLE, Row, select, values
+from rlaunch.rows import INSERT, TABLE, UNSENT, Row, select, values
 
 T = TypeVar("T")
 
@@ -93,11 +93,16 @@ class Runs:
         self._set(run_id, only_open=True, ended_at=now, state=state, exit_code=exit_code)
 
     def find(self, name: str) -> Row | None:
-        """Return the newest run of this name, or the run of this id; none has a `:` in it."""
+        """Return the newest run of this name, or the run of this id; none has a `:` in it.
+
+        One that was never sent has taken no name: it is meant only where no other has it.
+        """
         if ":" in name:
             return None
-        exact = self._select("run_id = ?", (name,), 1)
-        return next(iter(exact or self._select("name = ?", (name,), 1)), None)
+        for where in ("run_id = ?", f"name = ? AND NOT {UNSENT}", "name = ?"):
+            if found := self._select(where, (name,), 1):
+                return found[0]
+        return None
 
     def by_ref(self, ref: JobRef) -> Row | None:
         """Return the run that the scheduler knows by this id; never raises, for it was named in full."""

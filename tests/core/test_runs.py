@@ -82,6 +82,23 @@ def test_a_name_means_its_newest_run_and_an_id_means_itself(record: Runs):
     assert len(record.list(2)) == 2
 
 
+def test_a_run_that_was_never_sent_hides_no_other_of_its_name(record: Runs):
+    """The name means the newest run that a scheduler had, or may have; else the one that was not sent."""
+    record.intend(make_document("r-1"), NOW)
+    record.failed("r-1", "refused", NOW)
+    assert (found := record.find("r")) is not None
+    assert found.run_id == "r-1"
+    record.intend(make_document("r-2"), NOW)
+    record.submitted("r-2", "job-7", NOW)
+    record.ended("r-2", "SUCCEEDED", 0, NOW)
+    record.intend(make_document("r-3"), LATER)
+    record.failed("r-3", "refused", LATER)
+    for name, run_id in (("r", "r-2"), ("r-3", "r-3")):
+        row = record.find(name)
+        assert row is not None
+        assert (row.run_id, row.unsent) == (run_id, run_id == "r-3")
+
+
 def test_a_run_is_found_by_the_schedulers_id(record: Runs):
     """The cluster's name and its own id lead to the run."""
     record.intend(make_document(), NOW)

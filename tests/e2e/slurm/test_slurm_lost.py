@@ -30,6 +30,14 @@ def test_a_rank_that_dies_before_it_speaks(slurm: Any) -> None:
     assert "Stopping: worker-lost: rank 1 (node n" in slurm.output("mute")
 
 
+def test_a_python_that_does_not_start(slurm: Any) -> None:
+    """No node is called lost where no agent ever began: the step failed, and diagnose says what to look at."""
+    slurm.launch(name="unable", nodes=2, code=1, python="/bin/false")
+    seen = slurm.status("unable")
+    assert (seen["state"], seen["reason"], seen["exit_code"]) == ("FAILED", "step-failed", 1)
+    assert "a Python that does not start" in slurm.rlaunch("diagnose", "unable").stdout
+
+
 def test_an_srun_that_is_killed(slurm: Any) -> None:
     """The run ends with a name for it, its ranks as ended, and no process nor directory is left."""
     slurm.launch(*override(hang_at_step=2), "--no-wait", name="srun", nodes=2)
