@@ -288,6 +288,33 @@ def test_which_kubeconfig(
     assert "the usual place" in check(plan)["iris.wrong-cluster"].message
 
 
+@pytest.mark.parametrize("exported", ["context: other", "no file", "no yaml"])
+def test_kubeconfig_of_another_cluster(
+    make: Maker, api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, exported: str
+) -> None:
+    """Where `KUBECONFIG` does not have the profile's context, the usual place is read as before."""
+    usual = tmp_path / "home/.kube/coreweave-iris"
+    usual.parent.mkdir(parents=True)
+    usual.write_bytes(api.kubeconfig.read_bytes())
+    match exported:
+        case "context: other":
+            api.write_config("http://127.0.0.1:9", context="other")
+        case "no file":
+            api.kubeconfig.unlink()
+        case "no yaml":
+            api.kubeconfig.write_text("{")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig))
+    plan = make.plan(make.run(kube_context="marin"))
+    assert check(plan) == {}
+    named = make.plan(make.run(kube_context="marin", kubeconfig=str(api.kubeconfig)))
+    assert "the setting `kubeconfig`" in check(named)["iris.kubeconfig"].message
+    api.nodes = [node("a")]
+    assert "the usual place; `KUBECONFIG` leads" in check(plan)["iris.wrong-cluster"].message
+    usual.write_text("{")
+    assert "(`KUBECONFIG`)" in check(plan)["iris.kubeconfig"].message
+
+
 def test_no_kubeconfig_is_no_look() -> None:
     """A profile without a kubeconfig is not looked at; one with a missing file is an error."""
     assert kube.open_kube({"kubeconfig": "", "kube_context": ""}) is None

@@ -23,10 +23,10 @@ CODES = (
     Code(
         "iris.kubeconfig",
         "The kubeconfig cannot be used.\n\n"
-        "It is the file of the setting `kubeconfig`; where that is `auto`, `$KUBECONFIG`, and without it "
-        "`~/.kube/coreweave-iris`. Its context is the profile's `kube_context`. "
-        "The controller of a CoreWeave cluster is reached through it, and nodes are listed "
-        "with it.",
+        "It is the file of the setting `kubeconfig`; where that is `auto`, `$KUBECONFIG`, and without it, or "
+        "where it does not have the context, `~/.kube/coreweave-iris`. Its context is the profile's "
+        "`kube_context`. The controller of a CoreWeave cluster is reached through it, and nodes are "
+        "listed with it.",
     ),
     Code(
         "iris.kubernetes-failed",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from rlaunch_iris import troubles
 AUTO = "auto"
 USUAL = "~/.kube/coreweave-iris"
 """Where the Iris client's own configurations look, unless `KUBECONFIG` is exported."""
+EXPORTED = "`KUBECONFIG`"
 TIMEOUT_S = 4.0
 PAGE = 500
 
@@ -110,12 +112,25 @@ class Kube:
 def open_kube(profile: Mapping[str, Any]) -> Kube | None:
     """Open the profile's Kubernetes cluster; None where the profile has none.
 
-    A file that the profile or a flag names comes first, then `KUBECONFIG`, then the usual place. Raises
+    A file that the profile or a flag names comes first, then `KUBECONFIG`, then the usual place, which is
+    also read where `KUBECONFIG` has no way to the profile's context (it may be for another cluster). Raises
     ClusterError `iris.kubeconfig` for a file that is missing, broken or lacks the profile's context.
     """
     path, source = place_of(profile, os.environ)
     if not path:
         return None
+    context = str(profile["kube_context"] or "")
+    try:
+        return _open(path, source, context)
+    except ClusterError:
+        if source == EXPORTED:
+            with suppress(ClusterError):  # then `KUBECONFIG`'s own fault is the one to tell
+                return _open(USUAL, "the usual place; `KUBECONFIG` leads nowhere", context)
+        raise
+
+
+def _open(path: str, source: str, context: str) -> Kube:
+    """Open one kubeconfig, or several that are joined."""
     files = [os.path.expanduser(part) for part in path.split(os.pathsep)]  # noqa: PTH111  # `~nobody` stays
     there = [file for file in files if Path(file).is_file()]
     if not there:
@@ -129,7 +144,7 @@ def open_kube(profile: Mapping[str, Any]) -> Kube | None:
     try:
         api = config.new_client_from_config(
             config_file=os.pathsep.join(there),
-            context=profile["kube_context"] or None,
+            context=context or None,
             persist_config=False,
         )
         api.configuration.retries = False
@@ -147,5 +162,5 @@ def place_of(profile: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[st
     if named != AUTO:
         return named, "the setting `kubeconfig`"
     if any(environ.get("KUBECONFIG", "").split(os.pathsep)):
-        return environ["KUBECONFIG"], "`KUBECONFIG`"
+        return environ["KUBECONFIG"], EXPORTED
     return USUAL, "the usual place; `KUBECONFIG` is not set"

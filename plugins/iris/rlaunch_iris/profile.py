@@ -49,8 +49,8 @@ class IrisProfile(Profile):
     """First part of the job's id `/<user>/<name>`."""
 
     kubeconfig: str = ""
-    """A file; `auto`: `$KUBECONFIG` where it is set, else `~/.kube/coreweave-iris`; empty: no look at nodes
-    and pods."""
+    """A file; `auto`: `$KUBECONFIG` where it has the context, else `~/.kube/coreweave-iris`; empty: no look
+    at nodes and pods."""
     kube_context: str = ""
     namespace: str = "iris"
     node_selector: str = ""
