@@ -6,6 +6,8 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
 
 from rlaunch.model import Finding, Plan, Setting
 
@@ -95,10 +97,22 @@ def _overrides(shown: Plan) -> list[str]:
     from rlaunch.skyrl.replaced import replaced
 
     lines = []
-    for text, lost in replaced(shown.command.argv, shown.run.overrides):
+    for text, lost in replaced(shown.command.argv, shown.run.overrides, _filed(shown)):
         was = f"was {', '.join(lost)}" if lost else "nothing was sent for it"
         lines.append(f"{shlex.quote(text)}  [{was}]")
     return lines
+
+
+def _filed(shown: Plan) -> Mapping[str, Any]:
+    """Return the values that travel in a file because no argument can carry them."""
+    from rlaunch.skyrl.emit import FILE
+    from rlaunch.smoke.values import parse
+
+    for file in shown.command.files:
+        if file.path == FILE:
+            with suppress(ValueError):  # a plan file may have been written by anybody
+                return parse(file.content)
+    return {}
 
 
 def _ledger(shown: Plan) -> list[str]:

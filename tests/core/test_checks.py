@@ -115,6 +115,21 @@ def test_the_text_shows_what_an_override_replaced():
     assert "overrides" not in render.plan(make_plan())
 
 
+@pytest.mark.parametrize(
+    ("content", "was"),
+    [
+        ('"trainer": {"note": "long"}\n', "was in the file that travels"),
+        ("no such shape", "nothing was sent for it"),
+    ],
+)
+def test_the_text_shows_that_an_override_replaced_what_travels(content: str, was: str):
+    """A value in the file of values was sent too; a file that nobody can read is no fault of the text."""
+    plan = make_plan(run=make_run(overrides=("trainer.note=x",)))
+    file = File("hydra/rlaunch/values.yaml", "run-dir", 0o644, content)
+    sent = plan.command._replace(argv=("/py", "trainer.note=x", "behind"), files=(file,))
+    assert f"  trainer.note=x  [{was}]\n" in render.plan(plan._replace(command=sent))
+
+
 def test_the_text_shows_all_that_is_sent():
     """Every argument, variable, secret's name, file, artifact and request is in the text, whole."""
     plan = make_plan()

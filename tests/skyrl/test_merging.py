@@ -20,6 +20,7 @@ from rlaunch.model import Finding, Run
 from rlaunch.skyrl import command, grammar, overrides
 from rlaunch.skyrl.derive import derive
 from rlaunch.skyrl.replaced import replaced
+from rlaunch.smoke.values import parse
 
 PARSER = OverridesParser.create()
 Judged = Callable[..., tuple[Finding, ...]]
@@ -161,12 +162,12 @@ generator: {num_inference_engines: 8, inference_engine_tensor_parallel_size: 1}
 
 
 def test_only_a_choice_of_a_group_of_ones_own_is_waivable():
-    """Hydra's own settings make several runs of one, so no flag lets them pass."""
-    from rlaunch.skyrl.override_rules import override_chooses_no_group, override_leaves_hydra_alone
+    """Some of Hydra's settings make several runs of one, so no flag lets them pass."""
+    from rlaunch.skyrl.override_rules import override_chooses_no_group, override_starts_one_run
 
     codes = [
         rule.code  # type: ignore[attr-defined]  # set by @rule
-        for rule in (override_leaves_hydra_alone, override_chooses_no_group)
+        for rule in (override_starts_one_run, override_chooses_no_group)
     ]
     assert [(c.level, c.waivable) for c in codes] == [("error", False), ("error", True)]
 
@@ -202,6 +203,30 @@ def test_what_an_override_replaces(launch: Callable[..., Run]):
     assert said[texts[5]] == ()
     assert said[texts[6]] == ("terminal_bench",)
     assert list(replaced(("python", "other.py"), ())) == []
+
+
+def test_an_override_replaces_what_travels_in_the_file(launch: Callable[..., Run]):
+    """A value that no argument carries was sent all the same, whichever override decides it."""
+    text = f"entrypoint: terminal_bench\nterminal_bench: {{note: &long {'y' * 150_000}}}\n"
+    text += "generator: {engine_init_kwargs: {long: *long, 'a b': {c: 1}}}\n"
+    texts = ["++generator.engine_init_kwargs={long:x}", "++terminal_bench_config.note=short",
+             "++generator.engine_init_kwargs.long=y", "++generator.engine_init_kwargs=null"]  # fmt: skip
+    made = command.command(launch(text, overrides=texts))
+    assert made is not None
+    (file,) = made.files
+    said = dict(replaced(made.argv, texts, parse(file.content)))
+    assert said[texts[0]] == ("generator.engine_init_kwargs.long in the file that travels",)
+    assert said[texts[1]] == ("in the file that travels",)
+    assert said[texts[2]] == ("x",)
+    assert "generator.engine_init_kwargs.a b.c in the file that travels" in said[texts[3]]
+
+
+def test_overrides_are_found_wherever_they_stand(launch: Callable[..., Run]):
+    """Arguments that a plugin adds behind them hide nothing; without them there is nothing to tell."""
+    texts = ["trainer.logger=wandb", "++x=1"]
+    argv = ("python", "trainer.logger=console", *texts, "--more", "trainer.logger=last")
+    assert dict(replaced(argv, texts)) == {texts[0]: ("console",), texts[1]: ()}
+    assert list(replaced(argv, [*texts, "y=1"])) == []
 
 
 def test_the_ledger_tells_of_an_override_of_a_section(launch: Callable[..., Run]):

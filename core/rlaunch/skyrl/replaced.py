@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from rlaunch.skyrl.emit import leaves
 from rlaunch.skyrl.overrides import Override, parse
 from rlaunch.skyrl.tree import MISSING
 
+IN_FILE = "in the file that travels"
+_Sent = dict[str, tuple[str, str | None]]
+"""A recipe's key -> the key as it is sent, and the value; None where it travels in the file."""
+
 
 def replaced(
-    argv: Sequence[str], overrides: Sequence[str]
+    argv: Sequence[str], overrides: Sequence[str], filed: Mapping[str, Any] = MappingProxyType({})
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield `(override, what it replaces)` for the overrides at the end of a trainer's arguments.
+    """Yield `(override, what it replaces)` for the overrides, wherever they stand in a trainer's arguments.
 
     What is replaced is the bare value where the key is the same (`1`), else `key=value` for every key that
-    an override of a section decides. It is empty where nothing was sent for the key.
+    an override of a section decides. It is empty where nothing was sent for the key. `filed` are the values
+    that travel in a file, by Hydra's names; of them it is only said that they do.
     """
-    count = len(overrides)
-    if not count or tuple(argv[-count:]) != tuple(overrides):
+    at = _place(tuple(argv), tuple(overrides))
+    if at is None:
         return
-    sent: dict[str, tuple[str, str]] = {}
-    for word in argv[:-count]:
+    sent: _Sent = {}
+    for key, _ in leaves(filed) if filed else ():
+        sent[Override("", key, None, "").recipe_key] = key, None
+    for word in argv[:at]:
         if (found := _read(word)) is not None:
             _send(sent, found)
     for text in overrides:
@@ -35,6 +43,13 @@ def replaced(
         for key in lost:
             del sent[key]
         _send(sent, override)
+
+
+def _place(argv: tuple[str, ...], overrides: tuple[str, ...]) -> int | None:
+    """Return where the overrides begin, the last place where all of them stand together."""
+    count = len(overrides)
+    places = range(len(argv) - count, -1, -1) if count else ()
+    return next((at for at in places if argv[at : at + count] == overrides), None)
 
 
 def _read(word: str) -> Override | None:
@@ -55,7 +70,7 @@ def _decides(override: Override, key: str) -> bool:
     return override.value_at(key) is not MISSING or override.recipe_key.startswith(f"{key}.")
 
 
-def _send(sent: dict[str, tuple[str, str]], override: Override) -> None:
+def _send(sent: _Sent, override: Override) -> None:
     if override.deletes:
         return
     own = _key(override)
@@ -69,5 +84,8 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _shown(entry: tuple[str, str], *, same: bool) -> str:
-    return entry[1] if same else "=".join(entry)
+def _shown(entry: tuple[str, str | None], *, same: bool) -> str:
+    key, value = entry
+    if value is None:
+        return IN_FILE if same else f"{key} {IN_FILE}"
+    return value if same else f"{key}={value}"
