@@ -72,27 +72,27 @@ def data_is_given(run: Run, plan: Plan) -> Iterable[Finding]:
         )
 
 
-_REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}(?:[~^][0-9]*){0,4}")
-_REF_ODD = re.compile(r"\.\.|//|/\.|[./]\Z|\.lock(?:/|\Z)")
-"""What git itself takes in no name of a branch or tag."""
+_NO_REF = re.compile(
+    r"\A\Z|\A[-/.^~]|[\x00-\x20\x7f\\:?*\[]|\.\.|//|/\.|[./]\Z|\.lock(?:[/~^@]|\Z)|[^/]{256}"
+)
+"""What git takes in no name of a branch or tag, and an option; nothing that it does take."""
 
 
 @rule("core.skyrl-ref")
 def reference_is_one(run: Run, plan: Plan) -> Iterable[Finding]:
-    """`--skyrl-ref` is no commit, branch or tag that git could check out.
+    """`--skyrl-ref` is nothing that git could check out.
 
-    It becomes an argument of `git checkout` on every node. A leading dash would be an option there; a line
-    break, a blank or another character that git takes in no name would fail after the nodes were given.
+    It becomes an argument of `git checkout` on every node. A leading dash would be an option there; a blank,
+    a control character, or what git takes in no name, would fail after the nodes were given.
     """
     ref = run.skyrl_ref
-    if ref is None:
-        return
-    if not _REF.fullmatch(ref) or _REF_ODD.search(re.split("[~^]", ref)[0]):
-        shown = ref if len(ref) <= 60 else f"{ref[:60]}…"
+    if ref is not None and _NO_REF.search(ref):
+        cut = ref if len(ref) <= 60 else f"{ref[:60]}…"
+        shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
         yield Finding(
             "error",
             "core.skyrl-ref",
-            f"`{shown.encode('unicode_escape').decode()}` is no commit, branch or tag",
+            f"`{shown}` is nothing that git could check out",
             "--skyrl-ref",
             "a commit of MarinSkyRL, such as `--skyrl-ref 0a1b2c3d`; or the name of a branch or tag",
         )

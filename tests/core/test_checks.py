@@ -158,9 +158,9 @@ def test_the_text_is_never_wrapped():
 @pytest.mark.parametrize(
     "ref",
     [
-        "", "a\nb", "a\n", "-x; rm -rf /", "--force", "-", "a b", "a;b", "$(id)", "a..b", "a/../b", ".a",
-        "a/", "a.", "a//b", "a/.b", "x.lock", "x.lock/y", "a\x00b", "a\\b", "é", "a:b", "a@{1}", "*", "~1",
-        "a" * 300,
+        "", "a\nb", "a\n", "-x; rm -rf /", "--force", "-", "a b", "a\x7fb", "a\tb", "a..b",
+        "a/../b", ".a", "a/", "a.", "a//b", "a/.b", "x.lock", "x.lock/y", "a\x00b", "a\\b", "a:b", "a?b",
+        "a[b]", "*", "~1", "^a", "/a", "x.lock~1", "x.lock^{commit}", "a" * 300,
     ],
 )  # fmt: skip
 def test_a_reference_that_git_would_not_take(ref: str):
@@ -173,7 +173,9 @@ def test_a_reference_that_git_would_not_take(ref: str):
 
 
 @pytest.mark.parametrize(
-    "ref", ["518179d0", "a" * 40, "main", "origin/me/working", "v1.2", "fix_a+b", "HEAD~2", "v1.2^0", "12"]
+    "ref", ["518179d0", "a" * 40, "main", "origin/me/working", "v1.2", "fix_a+b", "HEAD~2", "v1.2^0", "12",
+     "alice/fix@2", "feat#12", "release=1", "feature/(x)", "user/foo,bar", "ünï", "v1^{commit}", "HEAD@{1}",
+     "a;b", "$(id)", "a" * 200 + "/" + "b" * 100, "main~2^{tree}"]
 )  # fmt: skip
 def test_a_reference_that_git_takes(ref: str):
     """Commits, branches, tags and their ancestors pass."""
