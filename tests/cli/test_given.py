@@ -70,6 +70,24 @@ def test_every_command_refuses_them(rl: Rl, scripted: Any, words: list[str]):
 
 
 @pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("--skyrl_override", "++a.api_key=sk-secret-123\udcff"), "`++a.api_key`"),
+        (("--skyrl_override=++a.api_key=sk-secret-123\udcff",), "`--skyrl_override`"),
+        (("--name", "sk-secret-123\udcff"), "`argument {last}`"),
+    ],
+)
+def test_what_was_given_is_not_printed(
+    rl: Rl, scripted: Any, launch: tuple[str, ...], words: tuple[str, ...], name: str
+):
+    """The value may be a secret: the message has what stands before `=`, or the word's number."""
+    said = rl(*launch, *words, "--dry-run", "--json")
+    (found,) = said.document["findings"]
+    assert found["message"].startswith(name.format(last=len(launch) + len(words)))
+    assert "sk-secret" not in said.out + said.err
+
+
+@pytest.mark.parametrize(
     ("parts", "places"),
     [
         (("epochs: 1", "a\\0b", "d", ""), ["trainer.policy.model.path"]),

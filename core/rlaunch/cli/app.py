@@ -166,7 +166,10 @@ def _refuse_bytes(args: list[str]) -> None:
         word, before = args[index], args[index - 1] if index else ""
         name = next((w.partition("=")[0] for w in (word, before) if w.startswith("-")), "")
         place = f"argument {index + 1}" if not name or trouble(name) else name
-        findings.append(fault(word[:80], trouble(word), place))
+        key, equals, _ = word.partition("=")  # what follows may be a secret
+        findings.append(
+            fault(key[:80] if equals else f"argument {index + 1}", trouble(word), place)
+        )
     raise RlaunchError(*findings)
 
 
