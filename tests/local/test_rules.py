@@ -141,9 +141,10 @@ MACHINE = Observed("t", "this machine", {"memory_total": 24 * 1024**3, "cpus": 2
     [
         ({"memory": "99TiB"}, True, "this machine has 24.0 GiB"),
         ({"cpu": 1e9}, True, "this machine has 2"),
-        ({"cpu": 88}, True, "ports for 87"),
+        ({"cpu": 87}, True, "ports for 86"),
+        ({"cpu": 600}, True, "ports for 86"),
         ({"object_store": "99TiB"}, True, "object_store"),
-        ({"cpu": 87}, False, "this machine has 2"),
+        ({"cpu": 86}, False, "this machine has 2"),
         ({"memory": "512GiB"}, False, "this machine has 24.0 GiB"),
     ],
 )
@@ -156,6 +157,31 @@ def test_more_than_there_is(lab: Any, given: dict[str, Any], error: bool, words:
     assert (found.level, found.place) == ("error" if error else "warning", next(iter(given)))
     assert words in found.message
     assert codes(run) == (["local.beyond-ray"] if error else [])
+
+
+@pytest.mark.parametrize(
+    ("cpu", "hint", "ports"),
+    [
+        (87, "`--cpu 86` at most, or `--set ports_per_node=97`", 97),
+        (86.5, "`--cpu 86` at most, or `--set ports_per_node=97`", 97),
+        (502, "`--cpu 86` at most, or `--set ports_per_node=512`", 512),
+        (503, "`--cpu 86` at most, or 502 with `--set ports_per_node=512`", 512),
+        (600, "`--cpu 86` at most, or 502 with `--set ports_per_node=512`", 512),
+    ],
+)
+def test_what_gives_a_node_more_cores(
+    lab: Any, profile: LocalProfile, cpu: float, hint: str, ports: int
+) -> None:
+    """The hint names ports that the profile takes; what is typed after it is no error, if there is any."""
+    run = lab.run()._replace(cpu=cpu)
+    (found,) = checks.ray_takes_the_amounts(run, planning.plan_run(run, TRUE, Observed()))
+    assert found.hint == hint
+    facts = {**profile.facts(), "ports_per_node": ports}
+    LocalProfile.model_validate(facts)
+    more = lab.run(ports_per_node=ports)._replace(cpu=cpu)
+    assert codes(more) == (["local.beyond-ray"] if cpu > 502 else [])
+    with pytest.raises(ValidationError, match="ports_per_node"):
+        LocalProfile.model_validate({**facts, "ports_per_node": checks.MOST_PORTS + 1})
 
 
 def test_the_shipped_amounts_fit_the_smallest_machine(lab: Any) -> None:

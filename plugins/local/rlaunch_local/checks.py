@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from rlaunch.codes import Code, rule
@@ -16,6 +17,10 @@ SMALLEST_STORE = 75 * 1024**2
 """Ray's OBJECT_STORE_MINIMUM_MEMORY_BYTES."""
 MOST = 10**14
 """Ray's MAX_RESOURCE_QUANTITY: it does not start with more of anything (Ray 2.60, `to_resource_dict`)."""
+MOST_PORTS = 512
+"""Of `ports_per_node`, as the profile takes it."""
+TAKEN = len(planning.PORTS) + 2
+"""Ports of a node's block that are no worker's: beside the named ones the guard's and the driver's."""
 SESSION = 64
 """Bytes that Ray 2.60 appends: `/session_2026-12-01_10-00-00_000000_1234567/sockets/plasma_store`."""
 
@@ -173,7 +178,8 @@ def ray_takes_the_amounts(run: Run, plan: Plan) -> Iterable[Finding]:
     """A node would have more of something than Ray can count or start.
 
     Ray ends at its start with more than 10^14 bytes, and it starts a worker process for every core, each
-    with a port of the node's block: `ports_per_node` less the nine of Ray, the agent and the guard.
+    with a port of the node's block: `ports_per_node` (512 at most) less the ten of Ray, the agent, the guard
+    and the driver, which takes one as a worker does.
     """
     facts = plan.observed.facts
     for name, text, size in _sizes(run):
@@ -191,7 +197,7 @@ def ray_takes_the_amounts(run: Run, plan: Plan) -> Iterable[Finding]:
         yield Finding(
             "error", "local.beyond-ray",
             f"Ray starts a process for each of {run.cpu:g} cores, and a node has ports for {room}{has}",
-            "cpu", f"`--cpu {room}` at most, or `--set ports_per_node=N`",
+            "cpu", f"`--cpu {room}` at most, or {_more(run.cpu)}",
         )  # fmt: skip
 
 
@@ -219,8 +225,15 @@ def machine_has_the_amounts(run: Run, plan: Plan) -> Iterable[Finding]:
 
 
 def _room(run: Run) -> int:
-    """Return how many worker processes have a port on each node."""
-    return int(run.profile["ports_per_node"]) - len(planning.PORTS) - 1
+    """Return how many worker processes have a port on each node, beside the driver."""
+    return int(run.profile["ports_per_node"]) - TAKEN
+
+
+def _more(cpu: float) -> str:
+    """Say how a node gets ports for more cores, as far as the profile goes."""
+    if cpu > MOST_PORTS - TAKEN:
+        return f"{MOST_PORTS - TAKEN} with `--set ports_per_node={MOST_PORTS}`"
+    return f"`--set ports_per_node={math.ceil(cpu) + TAKEN}`"
 
 
 def _gib(count: int) -> str:
