@@ -212,7 +212,12 @@ class SendFlags(NamedTuple):
     ] = False
     skip_preflight: Annotated[
         list[str],
-        flag(SEND, "Skip one preflight check; repeatable.", "--skip-preflight", metavar="NAME"),
+        flag(
+            SEND,
+            "Skip a check, `secrets` or a code; repeatable.",
+            "--skip-preflight",
+            metavar="NAME",
+        ),
     ] = _NONE
 
 
