@@ -76,9 +76,10 @@ def _override(work: Draft) -> Mapping[str, Any]:
         try:
             parsed.append(overrides.parse(text))
         except ValueError as error:
+            key, equals, _ = text.partition("=")  # the value may be a secret
             work.say(
                 "recipe.override",
-                f"`{text[:80]}` is no override: {error}",
+                f"`{key[:80]}{equals and '=…'}` is no override: {error}",
                 "--skyrl_override",
                 "write `a.b.c=value` or `++a.b.c=value`",
             )

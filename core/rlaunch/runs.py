@@ -93,16 +93,9 @@ class Runs:
         self._set(run_id, only_open=True, ended_at=now, state=state, exit_code=exit_code)
 
     def find(self, name: str) -> Row | None:
-        """Return the newest run of this name, or the run of this id; none has a `:` in it.
-
-        One that was never sent has taken no name: it is meant only where no other has it.
-        """
-        if ":" in name:
-            return None
-        for where in ("run_id = ?", f"name = ? AND NOT {UNSENT}", "name = ?"):
-            if found := self._select(where, (name,), 1):
-                return found[0]
-        return None
+        """Return the newest run of this name (one that was sent, where there is one), or of this id."""
+        ways = ("run_id = ?", f"name = ? AND NOT {UNSENT}", "name = ?") if ":" not in name else ()
+        return next((row for where in ways for row in self._select(where, (name,), 1)), None)
 
     def by_ref(self, ref: JobRef) -> Row | None:
         """Return the run that the scheduler knows by this id; never raises, for it was named in full."""

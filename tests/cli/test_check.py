@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -214,15 +213,10 @@ def test_json_and_text_agree(rl: Rl, write: Callable[[str, str], str]):
     assert json.dumps(document)
 
 
-def test_many_recipes_are_quick(rl: Rl, write: Callable[[str, str], str]):
-    """400 recipes in 10 s is the goal; counted are the processor's seconds, which other work leaves alone."""
+def test_many_recipes_are_judged_at_once(rl: Rl, write: Callable[[str, str], str]):
+    """Many files of one call are each judged; how fast is for `benchmarks/check.py`."""
     saved = sorted((ROOT.parent / "shared" / "recipes").glob("*.yaml"))
     saved = saved or sorted((ROOT / "shared" / "recipes").glob("*.yaml"))
-    paths = [
-        write(f"{n}-{p.name}", p.read_text(encoding="utf-8")) for n in range(10) for p in saved
-    ]
-    began = time.process_time()
+    paths = [write(f"{n}-{p.name}", p.read_text(encoding="utf-8")) for n in range(3) for p in saved]
     said = rl("check", "--json", "--cluster", "local", *paths)
-    took = time.process_time() - began
-    assert len(said.document["recipes"]) == 100
-    assert took < 5.0  # twice the goal's share: a slow machine is not a slow program
+    assert [r["path"] for r in said.document["recipes"]] == paths

@@ -1,4 +1,7 @@
-"""The run record, on real files and with real processes."""
+"""The run record, on real files and with real processes.
+
+Over 300 lines: the promises of one file, which share its documents.
+"""
 
 import json
 import multiprocessing

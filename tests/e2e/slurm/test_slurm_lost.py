@@ -31,7 +31,7 @@ def test_a_rank_that_dies_before_it_speaks(slurm: Any) -> None:
 
 
 def test_a_python_that_does_not_start(slurm: Any) -> None:
-    """No node is called lost where no agent ever began: the step failed, and diagnose says what to look at."""
+    """No node is called lost where no agent ever began: the step failed, and diagnose says so."""
     slurm.launch(name="unable", nodes=2, code=1, python="/bin/false")
     seen = slurm.status("unable")
     assert (seen["state"], seen["reason"], seen["exit_code"]) == ("FAILED", "step-failed", 1)
