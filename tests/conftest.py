@@ -18,3 +18,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gang") or item.get_closest_marker("e2e"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show why a first try failed, though the second one passed: it may be a fault that comes seldom."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"first try of {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext[-4000:])

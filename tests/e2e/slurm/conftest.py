@@ -122,8 +122,9 @@ class Cluster:
         recipe = [] if "--rl_config" in words else ["--rl_config", "docs/recipes/smoke.yaml"]
         done = self.rlaunch(
             "--cluster", str(self.profile(**changes)), *recipe, "--model_path", "toy/grpo",
-            "--train_data", '["builtin/sums"]', "--num-nodes", str(nodes), "--job-name", name, *words,
-            timeout=patience,
+            "--train_data", '["builtin/sums"]', "--num-nodes", str(nodes), "--job-name", name,
+            "--if-exists", "new",  # a second try of a test
+            *words, timeout=patience,
         )  # fmt: skip
         assert done.returncode == code, f"{done.stdout}\n{done.stderr}\n{self.output(name)}"
         return done
