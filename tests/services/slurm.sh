@@ -286,7 +286,7 @@ case "${1:-up}" in
   nodecrash) end "$RUN/slurmd.$2.pid" KILL; leftovers "$2" ;;
   nodestart) start_node "$2" ;;
   ctldown) end "$RUN/slurmctld.pid" ;;
-  ctlup) start_controller ;;
+  ctlup) start_controller; until_ok 60 all_idle || { sinfo -N -l; die "the nodes do not answer"; } ;; # later tests need them
   memory) memory "$2" ;;
   *) die "usage: slurm.sh up | down | wipe | env | nodecrash NODE | nodestart NODE | ctldown | ctlup | memory on|off" ;;
 esac
