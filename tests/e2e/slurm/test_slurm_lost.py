@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e.slurm.processes import commands
 from tests.e2e.slurm.test_slurm_faults import leftovers, override
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -54,12 +55,5 @@ def test_an_srun_that_is_killed(slurm: Any) -> None:
 
 def srun_of(run: str) -> int:
     """Return the process of a run's `srun`; the other one of that name is its child."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0] == b"srun" and any(run.encode() in word for word in words):
-            found.append(int(path.parent.name))
-    return min(found)
+    mark = run.encode()
+    return min(p for p, ws in commands() if ws[0] == b"srun" and any(mark in w for w in ws))

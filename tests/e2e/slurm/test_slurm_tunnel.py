@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e.slurm.processes import commands
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 SERVICE = Path(__file__).resolve().parents[2] / "services" / "sshd.sh"
@@ -102,15 +103,8 @@ def dial(place: str) -> list[str]:
 
 def tunnels() -> list[str]:
     """Return the ssh processes that still listen for a job."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"-D" in words and words[0].endswith(b"ssh"):
-            found.append(b" ".join(words).decode())
-    return found
+    found = (words for _, words in commands() if b"-D" in words and words[0].endswith(b"ssh"))
+    return [b" ".join(words).decode() for words in found]
 
 
 def test_the_driver_reaches_the_outside_through_the_tunnel(
