@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from rlaunch import logscan, phases
 from rlaunch.model import Evidence, Finding, LogLine, Milestone, State
+from rlaunch.texts import brief
 
 PROGRESSING = "progressing"
 """Trials complete or steps advance."""
@@ -221,7 +222,7 @@ def _state(evidence: Evidence) -> str:
         parts.append(f"signal {status.signal}")
     if status.attempt:
         parts.append(f"attempt {status.attempt}")
-    detail = phases.brief(status.native.get("detail"))
+    detail = brief(status.native.get("detail"))
     return " ".join(parts) + (f": {detail}" if detail else "")
 
 

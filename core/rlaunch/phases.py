@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rlaunch import logscan
 from rlaunch.model import Evidence, LogLine, Status
+from rlaunch.texts import brief
 
 RUNNING = "running"
 _LAUNCH = re.compile(r"Launching .*training driver")
@@ -171,9 +172,3 @@ def failed_in(phases: Sequence[str], status: Status, told: Mapping[int, Told]) -
     if status.reason == "staging-failed" and "staging" in phases and not found:
         found[culprit(status, told)] = f"staging-failed: {brief(detail)}".rstrip(": ")
     return dict(sorted(found.items()))
-
-
-def brief(text: object, most: int = 300) -> str:
-    """Return a text in one line, cut to `most` characters."""
-    line = " ".join(str(text or "").split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -1,4 +1,5 @@
-"""Which texts can be sent: an argument, a path and a variable hold UTF-8 without a NUL byte. Pure."""
+"""Which texts can be sent (an argument, a path and a variable hold UTF-8 without a NUL byte), and how they
+are shown. Pure."""
 
 from __future__ import annotations
 
@@ -40,3 +41,9 @@ def troubles(value: Any, name: str = "") -> Iterator[tuple[str, str, str]]:
 def shown(text: str) -> str:
     """Return a text that can be printed: what is no text stands escaped."""
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+
+
+def brief(text: object, most: int = 300) -> str:
+    """Return a text in one line, cut to `most` characters."""
+    line = " ".join(str(text or "").split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"

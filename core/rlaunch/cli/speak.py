@@ -10,11 +10,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from rlaunch.model import Finding, Status
+from rlaunch.texts import brief
 
 _COLOURS = {"error": "\x1b[31m", "warning": "\x1b[33m", "note": "\x1b[36m"}
 _CLEAR = "\r\x1b[2K"
-DETAIL = 300
-"""Characters of a status's detail that a line shows; `--json` has all of it."""
 
 
 def refuse(
@@ -123,7 +122,8 @@ def status_line(status: Status, at: str = "") -> str:
     """Return one transition as a line: `TIME job STATE (reason) attempt=1 exit=7: detail`.
 
     Where the scheduler says when a waiting job may start (`native["expected_start"]`), that is told too; the
-    detail, of one line, is what a cluster knows beside the reason (`native["detail"]`).
+    detail, of one line and at most 300 characters, is what a cluster knows beside the reason
+    (`native["detail"]`; `--json` has all of it).
     """
     parts = [at or status.since, str(status.job), str(status.state)]
     start = None if status.state.ended else status.native.get("expected_start")
@@ -133,9 +133,7 @@ def status_line(status: Status, at: str = "") -> str:
     facts = {"attempt": status.attempt, "exit": status.exit_code, "signal": status.signal}
     parts += [f"{name}={value}" for name, value in facts.items() if value is not None]
     line = " ".join(part for part in parts if part)
-    detail = " ".join(str(status.native.get("detail") or "").split())
-    if len(detail) > DETAIL:
-        detail = f"{detail[: DETAIL - 1]}…"
+    detail = brief(status.native.get("detail"))
     return f"{line}: {detail}" if detail else line
 
 
